@@ -6,8 +6,9 @@ at no call and writes nothing. Everything here is a frozen value; "key" always m
 participant, unique within the capture, which the finalizer turns into an opaque `participant_id`.
 """
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from roller_capture.vocabulary import (
@@ -142,7 +143,7 @@ class NativeCoverage:
     strength: CoverageStrength
     outputs: tuple[NativeOutput, ...] | None
     protocol_count_name: str
-    protocol_count: Mapping[str, int] = field(default_factory=dict)
+    protocol_count: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ class AdapterInput:
 
     native_root: Path | None
     wire_headers: Mapping[str, frozenset[str]]
-    launcher: Mapping[str, object] = field(default_factory=dict)
+    launcher: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
