@@ -71,7 +71,7 @@ class NativeParticipant:
 
 @dataclass(frozen=True, slots=True)
 class IdentityClaim:
-    """"A call in which `field` has `value` belongs to `participant_key`", with the native record that says so.
+    """ "A call in which `field` has `value` belongs to `participant_key`", with the native record that says so.
 
     `field` is `response_id` (the provider's response id), `header:NAME` (a request header, lower case), or
     `context:JSON-POINTER` (a member of the request body). Only fields of the adapter's closed list are ever used.
@@ -85,7 +85,7 @@ class IdentityClaim:
 
 @dataclass(frozen=True, slots=True)
 class AbsentHeaderClaim:
-    """"A call without header `header` belongs to `participant_key`", for harnesses that mark only their children.
+    """ "A call without header `header` belongs to `participant_key`", for harnesses that mark only their children.
 
     It counts only where all of `required` stands in the call too, and where this attempt proves that the harness would
     have sent the header (design section 6).
@@ -112,7 +112,7 @@ class NativeIdentityField:
 
 @dataclass(frozen=True, slots=True)
 class PurposeClaim:
-    """"A call in which `field` has `value` was made for `purpose`" (fields as in `IdentityClaim`)."""
+    """ "A call in which `field` has `value` was made for `purpose`" (fields as in `IdentityClaim`)."""
 
     field: str
     value: str

@@ -20,7 +20,11 @@ MAX_DEPTH = 900
 """Deepest nesting accepted. A published line nests its values a few levels deeper, and Python's own parser gives up
 just below 1,000, so anything deeper would make a line that most readers cannot read."""
 
-_INTEGER_BEYOND_64_BIT = re.compile(rb"[0-9]{19}")
+_ORJSON_DEPTH = 1024
+_OPEN = b"[" * (_ORJSON_DEPTH - MAX_DEPTH)
+_CLOSE = b"]" * (_ORJSON_DEPTH - MAX_DEPTH)
+_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_LONG_DIGITS = b"0" * 19  # 64-bit integers have at most 19 digits, unsigned ones 20
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _BOM = b"\xef\xbb\xbf"
 
@@ -53,16 +57,24 @@ def parse(data: bytes) -> JsonValue:
     Raises `JsonError` when it is no JSON: also for NaN and Infinity, which Python would accept, and beyond `MAX_DEPTH`.
     """
     data = data.removeprefix(_BOM)
-    if not _INTEGER_BEYOND_64_BIT.search(data):
+    if _LONG_DIGITS not in data.translate(_DIGITS_AS_ZERO):
         try:
-            value = orjson.loads(data)
+            if len(data) <= 2 * MAX_DEPTH:  # too short to nest deeper
+                return orjson.loads(data)
+            # Inside so many arrays, what nests deeper than MAX_DEPTH is beyond orjson's own limit.
+            return _unwrapped(orjson.loads(_OPEN + data + _CLOSE))
         except orjson.JSONDecodeError:
             pass
-        else:
-            if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-                _check_depth(data)
-            return value
     return _parse_slowly(data)
+
+
+def _unwrapped(value: JsonValue) -> JsonValue:
+    """The document inside the arrays. Text such as `1],[2` fills an array with more or less than one value."""
+    for _ in _OPEN:
+        if len(value) != 1:
+            raise JsonError("more or less than one JSON value")
+        value = value[0]
+    return value
 
 
 def _parse_slowly(data: bytes) -> JsonValue:
@@ -132,6 +144,14 @@ def dumps(value: JsonValue) -> bytes:
         parts: list[bytes] = []
         _write(value, parts)
         return b"".join(parts)
+
+
+def dumps_indented(value: JsonValue) -> bytes:
+    """JSON for people to read, two spaces a level."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    except (orjson.JSONEncodeError, RecursionError):
+        return json.dumps(value, indent=2).encode()
 
 
 def dumps_ascii(value: JsonValue) -> str:

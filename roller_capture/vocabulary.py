@@ -113,6 +113,7 @@ class CallErrorCode(StrEnum):
     CONTENT_CODING_INVALID = "content_coding_invalid"
     CONTENT_CODING_UNKNOWN = "content_coding_unknown"
     RESPONSE_UNPARSEABLE = "response_unparseable"  # neither JSON nor an event stream, with 2xx
+    STREAM_DAMAGED = "stream_damaged"  # an event of the stream is unreadable or missing, though its end is there
     DECODED_BODY_TOO_LARGE = "decoded_body_too_large"  # above 256 MiB
     REQUEST_CUT = "request_cut"  # the client left before it had sent the whole request
     DISK_ERROR = "disk_error"

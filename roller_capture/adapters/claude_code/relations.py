@@ -1,0 +1,210 @@
+"""The native relations of every delegation, and how each child ended.
+
+The rules are those of design section 7 and of the protocol ("Relation semantics", "Execution boundaries").
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from roller_capture.adapters.claude_code.delegations import Delegation, Delegations
+from roller_capture.adapters.claude_code.deliveries import DeliveryFinder, Statements, joined
+from roller_capture.adapters.claude_code.executors import Executor, Executors
+from roller_capture.adapters.claude_code.facts import EndState, Place, ResultKind, ToolResult, TurnEnd
+from roller_capture.adapters.claude_code.record_shapes import DELEGATION_TOOLS, STOP_TOOLS
+from roller_capture.adapters.gap_log import GapLog
+from roller_capture.capture_protocol import ContextProbe, Evidence, NativeRelation
+from roller_capture.vocabulary import (
+    AttemptErrorCode,
+    ExecutionStatus,
+    LifecycleStatus,
+    RelationType,
+)
+
+
+@dataclass(slots=True)
+class ChildOutcome:
+    """How a child ended, as published with its participant."""
+
+    execution_status: ExecutionStatus
+    lifecycle: LifecycleStatus
+
+
+@dataclass(slots=True)
+class NativeRelations:
+    """Relations and probes of all children, and the outcome of each child by key."""
+
+    relations: list[NativeRelation] = field(default_factory=list)
+    probes: list[ContextProbe] = field(default_factory=list)
+    outcomes: dict[str, ChildOutcome] = field(default_factory=dict)
+
+
+class RelationFinder:
+    """Makes the relations of one attempt."""
+
+    def __init__(self, executors: Executors, delegations: Delegations, gaps: GapLog) -> None:
+        self._executors = executors
+        self._delegations = delegations
+        self._gaps = gaps
+        self._deliveries = DeliveryFinder(executors, gaps)
+        self._found = NativeRelations(self._deliveries.relations, self._deliveries.probes)
+        self._stopped = {(item.group, agent_id) for item in executors.by_key.values() for agent_id in _stops(item)}
+
+    def find(self) -> NativeRelations:
+        """The relations of all children."""
+        for executor in self._executors.by_key.values():
+            if not executor.is_root:
+                self._child(executor, self._delegations.of_child.get(executor.key, []))
+        self._name_hidden_children()
+        return self._found
+
+    def _child(self, child: Executor, delegations: list[Delegation]) -> None:
+        self._deliveries.name_strange_notifications(child, delegations)
+        statements = []
+        failed = False
+        for index, delegation in enumerate(delegations):
+            self._spawn(delegation)
+            said = self._deliveries.deliveries(delegation, only=len(delegations) == 1)
+            contradicted = child.key in self._delegations.contradicted
+            turn = None if contradicted else _turn_of(child, index, len(delegations))
+            failed = self._end(delegation, turn, said)
+            statements.append(said)
+        said_completed = bool(statements and statements[-1].completed)
+        self._found.outcomes[child.key] = ChildOutcome(
+            ExecutionStatus.FAILED if failed else execution_status(child, said_completed=said_completed),
+            self._lifecycle(child, delegations, statements),
+        )
+
+    def _spawn(self, delegation: Delegation) -> None:
+        parent, use, result = delegation.parent, delegation.use, delegation.result
+        named = result is not None and result.structured and result.agent_id == delegation.child.agent_id
+        if parent is None or (use is None and not named):
+            return
+        evidence = [use.place.evidence("tool", use.tool_id)] if use is not None else []
+        self._found.relations.append(
+            NativeRelation(
+                RelationType.SPAWN,
+                parent.key,
+                delegation.child.key,
+                delegation.tool_id,
+                joined(evidence, delegation.link, [delegation.child.evidence()]),
+                parent_output_id=use.output_id if use is not None else None,
+                delegation=delegation.number,
+            )
+        )
+
+    def _end(self, delegation: Delegation, turn: TurnEnd | None, said: Statements) -> bool:
+        """The child's own end, held against what was said of it. Returns whether it failed.
+
+        The child's own log decides, since `completed` is also said of children that ended in an API error.
+        """
+        state = turn.state if turn is not None else None
+        own = [turn.place.evidence("record", turn.identifier)] if turn is not None else []
+        if state is EndState.FAILED or (said.failed and not said.completed and state is not EndState.ENDED):
+            word = turn.word if turn is not None and state is EndState.FAILED else "failed"
+            said_evidence = said.failed or said.completed
+            self._ended(RelationType.CHILD_FAILED, delegation, word, joined(own, said_evidence))
+            return True
+        if said.failed:
+            self._unproven("a child is said to have failed, but its log does not end so", _place(said.failed[0]))
+        elif said.completed and state is EndState.ENDED and turn is not None:
+            outcome = "completed" if turn.word in (None, "end_turn", "stop_sequence") else turn.word
+            self._ended(RelationType.CHILD_COMPLETED, delegation, outcome, joined(own, said.completed))
+        elif said.completed and delegation.child.has_log:
+            self._unproven("a child is said to have completed, but its log does not end so", _place(said.completed[0]))
+        return False
+
+    def _ended(
+        self, kind: RelationType, delegation: Delegation, outcome: str | None, evidence: tuple[Evidence, ...]
+    ) -> None:
+        self._found.relations.append(
+            NativeRelation(
+                kind,
+                delegation.parent.key if delegation.parent is not None else None,
+                delegation.child.key,
+                delegation.tool_id,
+                evidence,
+                parent_output_id=delegation.use.output_id if delegation.use is not None else None,
+                delegation=delegation.number,
+                outcome=outcome,
+            )
+        )
+
+    def _lifecycle(
+        self, child: Executor, delegations: list[Delegation], statements: list[Statements]
+    ) -> LifecycleStatus:
+        last = child.thread.turn_ends[-1].state if child.thread.turn_ends else None
+        if child.is_compacting and child.has_log:
+            return LifecycleStatus.PENDING if last is EndState.RUNNING else LifecycleStatus.COMPLETE
+        known = bool(delegations) and all(item.parent is not None for item in delegations)
+        if not known or not child.has_log or child.key in self._delegations.contradicted:
+            return LifecycleStatus.UNKNOWN
+        if (child.group, child.agent_id) in self._stopped:
+            return LifecycleStatus.COMPLETE
+        if not all(said.settled for said in statements):
+            return LifecycleStatus.PENDING
+        contradicts = last is EndState.RUNNING and bool(statements[-1].completed)
+        return LifecycleStatus.UNKNOWN if contradicts else LifecycleStatus.COMPLETE
+
+    def _name_hidden_children(self) -> None:
+        """Launches that went well and of whose agent nothing is left."""
+        known = {(item.child.group, item.tool_id) for many in self._delegations.of_child.values() for item in many}
+        for executor in self._executors.by_key.values():
+            for use in executor.thread.tool_uses.values():
+                result = executor.thread.results.get(use.tool_id)
+                launched = use.name in DELEGATION_TOOLS and result is not None and _succeeded(result)
+                if launched and (executor.group, use.tool_id) not in known:
+                    reason = "a tool call launched an agent that no log names"
+                    place = use.place
+                    self._gaps.add(
+                        AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason, source=place.source, line=place.line
+                    )
+
+    def _unproven(self, reason: str, place: Place) -> None:
+        code = AttemptErrorCode.NATIVE_RELATION_UNPROVEN
+        self._gaps.add(code, reason, source=place.source, line=place.line)
+
+
+def execution_status(executor: Executor, *, said_completed: bool) -> ExecutionStatus:
+    """How an executor's own log ends. A last answer without a stop reason counts only where its end is also said."""
+    if not executor.thread.turn_ends:
+        return ExecutionStatus.UNKNOWN
+    last = executor.thread.turn_ends[-1]
+    if last.state is EndState.FAILED:
+        return ExecutionStatus.FAILED
+    if last.state is EndState.RUNNING:
+        return ExecutionStatus.INTERRUPTED
+    return ExecutionStatus.COMPLETED if last.word is not None or said_completed else ExecutionStatus.UNKNOWN
+
+
+def _turn_of(child: Executor, index: int, delegations: int) -> TurnEnd | None:
+    """The turn of the child's log in which a delegation ended.
+
+    Turns and delegations stand in the same order, so they correspond where there are as many. Else only the last one is
+    sure, and any where all ended alike.
+    """
+    turns = child.thread.turn_ends
+    if not turns:
+        return None
+    if len(turns) == delegations:
+        return turns[index]
+    if index == delegations - 1:
+        return turns[-1]
+    alike = all(turn.state is EndState.ENDED for turn in turns)
+    return turns[min(index, len(turns) - 1)] if alike else None
+
+
+def _stops(executor: Executor) -> Iterator[str]:
+    """The ids of the agents that an executor stopped by a tool call."""
+    for use in executor.thread.tool_uses.values():
+        result = executor.thread.results.get(use.tool_id)
+        if use.name in STOP_TOOLS and use.target is not None and result is not None and _succeeded(result):
+            yield use.target
+
+
+def _succeeded(result: ToolResult) -> bool:
+    return result.kind not in (ResultKind.ERROR, ResultKind.REJECTED)
+
+
+def _place(evidence: Evidence) -> Place:
+    line = evidence.locator.removeprefix("line:").partition(" ")[0]
+    return Place(evidence.source, int(line))

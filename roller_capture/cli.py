@@ -1,0 +1,245 @@
+"""The `roller-capture` command: reads the command line, calls the package, prints, and sets the exit code. No logic.
+
+Exit codes everywhere: 0 fine; 1 the data is not good; 2 the call is wrong (design section 3).
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from roller_capture import __version__, json_text
+from roller_capture.decode_command import decode_file, render
+from roller_capture.demo import run_demo
+from roller_capture.errors import RollerError
+from roller_capture.finalize_attempt import FinalizeOutcome, FinalizeRequest, finalize_attempt
+from roller_capture.integrity import Finding, validate_attempt
+from roller_capture.publication import MANIFEST
+from roller_capture.published import find_attempts, read_manifest
+from roller_capture.shipped import shipped_path
+from roller_capture.terminal import progress, safe, say
+from roller_capture.vocabulary import DebugRetention, ExecutionStatus, Protocol
+
+app = typer.Typer(
+    name="roller-capture",
+    help="Who called the model, with what, and what came back - with the evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> NoReturn:
+    """Entry point: a closed pipe and an interrupt end quietly, as people expect of a command."""
+    try:
+        app()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"roller-capture {__version__}")  # noqa: T201 - the answer
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def finalize(
+    attempts: Annotated[
+        list[Path], typer.Argument(metavar="ATTEMPT_DIR", help="Directories that a recorder wrote into.")
+    ],
+    harness: Annotated[
+        str | None, typer.Option(help="The harness that made the calls, if attempt.json should not decide.")
+    ] = None,
+    native: Annotated[
+        Path | None, typer.Option(help="HOME of the run, or the harness's folder in it [default: work/native/].")
+    ] = None,
+    capture_debug: Annotated[
+        DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
+    ] = DebugRetention.ON_ERROR,
+    execution_status: Annotated[
+        ExecutionStatus | None, typer.Option(help="How the run ended, if the launcher did not note it.")
+    ] = None,
+    model_alias: Annotated[
+        list[str] | None, typer.Option(metavar="A=B", help="The service answers with B when asked for A.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when a capture is only partial.")] = False,
+) -> None:
+    """Attribute the recorded calls, publish the attempt, and validate it.
+
+    Example: roller-capture finalize runs/attempt-0001 --native ~/agent-home
+    """
+    aliases = _aliases(model_alias or [])
+    if native is not None and not native.is_dir():
+        _fail(RollerError(f"{native}: is no directory: --native names the HOME of the run", exit_code=2))
+    worst = 0
+    for attempt in attempts:
+        try:
+            with progress(f"finalize {attempt}") as bar:
+                outcome = finalize_attempt(
+                    attempt,
+                    FinalizeRequest(harness, native, capture_debug, execution_status, aliases, bar),
+                )
+        except RollerError as error:
+            say(f"error: {error}")
+            worst = max(worst, error.exit_code)
+            continue
+        say(_outcome_line(attempt, outcome))
+        if strict and outcome.manifest["capture_status"] != "complete":
+            worst = max(worst, 1)
+    raise typer.Exit(worst)
+
+
+def _aliases(pairs: Iterable[str]) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for pair in pairs:
+        asked, separator, answered = pair.partition("=")
+        if not separator or not asked or not answered:
+            _fail(RollerError(f"--model-alias {pair}: write it as ASKED=ANSWERED", exit_code=2))
+        aliases[asked] = answered
+    return aliases
+
+
+def _outcome_line(attempt: Path, outcome: FinalizeOutcome) -> str:
+    manifest = outcome.manifest
+    counts = manifest["counts"]
+    done = "was published before" if outcome.already_published else "published"
+    line = (
+        f"{attempt}: {done}, capture {manifest['capture_status']}: {counts['calls']} calls "
+        f"({counts['exportable_calls']} exportable), {counts['participants']} participants, "
+        f"{sum(counts['relations'].values())} relations"
+    )
+    reasons = [f"{reason['code']} ({reason['count']})" for reason in manifest["status_reasons"]]
+    return f"{line}; partial because of {', '.join(reasons)}" if reasons else line
+
+
+@app.command()
+def validate(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also resolve every evidence locator and every context pointer.")
+    ] = False,
+    allow_unfinished: Annotated[
+        bool, typer.Option("--allow-unfinished", help="Attempts that are not yet published are no finding.")
+    ] = False,
+) -> None:
+    """Check published attempts: schema, hashes, references, statuses.
+
+    Example: roller-capture validate runs/ --deep --json
+    """
+    results: list[dict[str, Any]] = []
+    worst = 0
+    for path in paths:
+        try:
+            attempts = find_attempts(path)
+        except RollerError as error:
+            say(f"error: {error}")
+            results.append({"path": safe(str(path)), "status": "error", "findings": [{"message": safe(str(error))}]})
+            worst = max(worst, error.exit_code)
+            continue
+        for attempt in attempts:
+            result = _validate_one(attempt, deep=deep, allow_unfinished=allow_unfinished)
+            results.append(result)
+            worst = max(worst, int(result["status"] not in ("valid", "unfinished-allowed")))
+            if not json_output:
+                _say_result(result)
+    if json_output:
+        print(json_text.dumps_ascii({"valid": worst == 0, "attempts": results}))  # noqa: T201 - the output
+    raise typer.Exit(worst)
+
+
+def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[str, Any]:
+    path = safe(str(attempt))
+    if not (attempt / MANIFEST).exists():
+        status = "unfinished-allowed" if allow_unfinished else "unfinished"
+        message = "is not published: run roller-capture finalize on it"
+        return {"path": path, "status": status, "capture_status": None, "findings": [_finding(attempt, message)]}
+    findings = validate_attempt(attempt, deep=deep)
+    capture_status = None if findings else read_manifest(attempt)["capture_status"]
+    return {
+        "path": path,
+        "status": "invalid" if findings else "valid",
+        "capture_status": capture_status,
+        "findings": [{"file": safe(item.file), "message": safe(item.message)} for item in findings],
+    }
+
+
+def _finding(attempt: Path, message: str) -> dict[str, str]:
+    return Finding(safe(attempt.name), message)._asdict()
+
+
+def _say_result(result: dict[str, Any]) -> None:
+    suffix = f" (capture {result['capture_status']})" if result["capture_status"] else ""
+    say(f"{result['path']}: {result['status']}{suffix}")
+    for finding in result["findings"]:
+        say(f"  {finding['file']}: {finding['message']}")
+
+
+@app.command()
+def decode(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Raw response bodies.")],
+    protocol: Annotated[Protocol, typer.Option(help="The protocol of the endpoint that answered.")],
+    content_encoding: Annotated[
+        str | None, typer.Option(help="The response's Content-Encoding, such as gzip, br or zstd.")
+    ] = None,
+) -> None:
+    """Show what the decoder makes of raw response bodies, one ASCII JSON line each.
+
+    Example: roller-capture decode --protocol anthropic-messages raw/responses/*.body
+    """
+    worst = 0
+    for file in files:
+        try:
+            print(render(decode_file(file, protocol, content_encoding)))  # noqa: T201 - the output
+        except RollerError as error:
+            say(f"error: {error}")
+            worst = max(worst, error.exit_code)
+    raise typer.Exit(worst)
+
+
+@app.command("addon-path")
+def addon_path() -> None:
+    """Print the path of the mitmproxy addon.
+
+    Example: mitmdump -s "$(roller-capture addon-path)" --set roller_attempt=DIR --set roller_harness=claude-code
+    """
+    try:
+        print(shipped_path("addons", "capture.py"))  # noqa: T201 - the output
+    except RollerError as error:
+        _fail(error)
+
+
+@app.command(hidden=True)
+def demo(
+    directory: Annotated[Path, typer.Argument(help="Where to put the attempt.")] = Path("demo-attempt"),
+) -> None:
+    """Record, finalize and validate a scripted agent with one subagent; no credentials, no harness."""
+    try:
+        raise typer.Exit(run_demo(directory))
+    except RollerError as error:
+        _fail(error)
+
+
+def _fail(error: RollerError) -> NoReturn:
+    say(f"error: {error}")
+    raise typer.Exit(error.exit_code)

@@ -1,0 +1,178 @@
+"""`roller-capture finalize` for one attempt: lock, adapter, common finalizer, publication, validation."""
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture import json_text
+from roller_capture.adapter_registry import NO_ADAPTER_CAPTURE, find_adapter
+from roller_capture.capture_protocol import AdapterInput, Gap, NativeCapture, NativeSource
+from roller_capture.errors import RollerError
+from roller_capture.finalizer import FinalizeOptions, finalize_capture
+from roller_capture.finalizer.adapter_check import checked
+from roller_capture.harnesses import HARNESSES
+from roller_capture.integrity import validate_attempt
+from roller_capture.publication import (
+    MANIFEST,
+    Staging,
+    clear_disk_errors,
+    publish,
+    remove_leftovers,
+    remove_working_files,
+)
+from roller_capture.published import read_manifest
+from roller_capture.recording import lock
+from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
+from roller_capture.working_files import (
+    WORK_DIR,
+    WorkingAttempt,
+    header_values_on_the_wire,
+    read_regular_file,
+    read_working_files,
+)
+
+_LAUNCHER: Final = "launcher.json"
+_LARGEST_LAUNCHER: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeRequest:
+    """What the user asked for; None means "as the working files say"."""
+
+    harness: str | None = None
+    native: Path | None = None
+    debug_retention: DebugRetention = DebugRetention.ON_ERROR
+    execution_status: ExecutionStatus | None = None
+    model_aliases: Mapping[str, str] = field(default_factory=dict)
+    progress: Callable[[int, int], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeOutcome:
+    """The published manifest as JSON, and whether it had been published before."""
+
+    manifest: dict[str, Any]
+    already_published: bool
+
+
+def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOutcome:
+    """Publishes one attempt.
+
+    Raises `RollerError`: exit 2 for a missing path or one that is no directory; exit 1 for no `work/`, an attempt still
+    being recorded or finalized, a newer format, no space, or a published attempt that does not validate.
+    """
+    if not attempt_dir.is_dir():
+        state = "is no directory" if attempt_dir.exists() else "does not exist"
+        raise RollerError(f"{attempt_dir}: {state}: name the attempt's directory", exit_code=2)
+    if (attempt_dir / MANIFEST).exists() or (attempt_dir / MANIFEST).is_symlink():
+        return _already_published(attempt_dir)
+    work = attempt_dir / WORK_DIR
+    if not work.is_dir() or work.is_symlink():
+        raise RollerError(f"{attempt_dir}: no {WORK_DIR}/ folder and no {MANIFEST}: nothing was recorded here")
+    with clear_disk_errors(attempt_dir):
+        held = lock.acquire(work, "finalizer")
+        try:
+            if (attempt_dir / MANIFEST).exists():  # another finalizer was quicker
+                return _already_published(attempt_dir)
+            return _finalize_locked(attempt_dir, request)
+        finally:
+            held.release()
+
+
+def _already_published(attempt_dir: Path) -> FinalizeOutcome:
+    """Validates; finishes the clean-up that an earlier run may have left."""
+    findings = [item for item in validate_attempt(attempt_dir) if "run finalize again" not in item.message]
+    if findings:
+        first = findings[0]
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise RollerError(
+            f"{attempt_dir}: already published, but does not validate: {first.file}: {first.message}{more}"
+        )
+    with clear_disk_errors(attempt_dir):
+        remove_working_files(attempt_dir, WORK_DIR)
+    return FinalizeOutcome(read_manifest(attempt_dir), already_published=True)
+
+
+def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOutcome:
+    attempt = read_working_files(attempt_dir)
+    harness = _harness(attempt_dir, attempt, request)
+    remove_leftovers(attempt_dir)
+    launcher = _read_launcher(attempt.directory / "native")
+    native = _read_native(attempt, harness, launcher, request)
+    options = FinalizeOptions(
+        capture_id=attempt.capture_id or f"cap_{secrets.token_hex(10)}",
+        harness=harness,
+        execution_status=request.execution_status or _launcher_status(launcher),
+        debug_retention=request.debug_retention,
+        model_aliases=request.model_aliases,
+        progress=request.progress,
+    )
+    staging = Staging(attempt_dir)
+    try:
+        finalize_capture(attempt, native, options, staging)
+        findings = validate_attempt(staging.directory, deep=False)
+        if findings:
+            first = findings[0]
+            raise RollerError(
+                f"{attempt_dir}: not published, the result would not validate ({first.file}: {first.message}): "
+                f"{WORK_DIR}/ is untouched, please report this"
+            )
+        publish(attempt_dir, staging)
+    except BaseException:
+        staging.discard()
+        raise
+    remove_working_files(attempt_dir, WORK_DIR)
+    return FinalizeOutcome(read_manifest(attempt_dir), already_published=False)
+
+
+def _harness(attempt_dir: Path, attempt: WorkingAttempt, request: FinalizeRequest) -> str:
+    name = request.harness or attempt.harness
+    if name is None:
+        raise RollerError(f"{attempt_dir}: attempt.json names no harness: give --harness NAME")
+    if name not in HARNESSES:
+        raise RollerError(
+            f"{attempt_dir}: unknown harness {name!r}: use one of {', '.join(HARNESSES)}",
+            exit_code=2 if request.harness else 1,
+        )
+    return name
+
+
+def _read_native(
+    attempt: WorkingAttempt, harness: str, launcher: Mapping[str, object], request: FinalizeRequest
+) -> NativeCapture:
+    """Runs the adapter. One that fails is a named gap: the calls are published all the same."""
+    copied = attempt.directory / "native"
+    root = request.native or (copied if copied.is_dir() and not copied.is_symlink() else None)
+    names = frozenset(HARNESSES[harness].identity_headers)
+    source = AdapterInput(root, header_values_on_the_wire(attempt.calls, names), launcher)
+    try:
+        adapter = find_adapter(harness)
+        native = NO_ADAPTER_CAPTURE if adapter is None else checked(adapter(source))
+    except Exception as error:  # noqa: BLE001 - a bug in one adapter must not lose the calls
+        gap = Gap(AttemptErrorCode.ADAPTER_FAILED, f"the {harness} adapter failed: {type(error).__name__}")
+        return dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
+    return _with_launcher_source(native, copied)
+
+
+def _with_launcher_source(native: NativeCapture, copied: Path) -> NativeCapture:
+    path = copied / _LAUNCHER
+    if not path.is_file() or path.is_symlink():
+        return native
+    return dataclasses.replace(native, sources=(*native.sources, NativeSource(_LAUNCHER, path)))
+
+
+def _read_launcher(native_dir: Path) -> dict[str, Any]:
+    """launcher.json, or nothing: it is an aid, and its absence is normal for runs started by hand."""
+    try:
+        value = json_text.parse(read_regular_file(native_dir / _LAUNCHER, limit=_LARGEST_LAUNCHER))
+    except (OSError, json_text.JsonError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _launcher_status(launcher: Mapping[str, object]) -> ExecutionStatus:
+    value = launcher.get("execution_status")
+    return next((status for status in ExecutionStatus if status == value), ExecutionStatus.UNKNOWN)

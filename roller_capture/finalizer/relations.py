@@ -1,0 +1,199 @@
+"""Relations: what native logs prove, tied to the calls, and what the requests of a receiver hold (design section 7)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from roller_capture.capture_protocol import (
+    ContextProbe,
+    Evidence,
+    NativeCapture,
+    NativeRelation,
+    NotificationItem,
+    ToolResultItem,
+)
+from roller_capture.finalizer.identity import Identity
+from roller_capture.finalizer.survey import SurveyedCall, probe_place
+from roller_capture.model_protocols.types import ToolRef
+from roller_capture.records import DeliveryRecord, ModelToolRef, RelationEvidence, RelationRecord
+from roller_capture.vocabulary import AttemptErrorCode, EvidenceKind, ParentCallStatus, RelationType
+from roller_capture.working_files import AttemptFault
+
+_IN_CONTEXT = {
+    RelationType.RESULT_DELIVERED: RelationType.RESULT_IN_CONTEXT,
+    RelationType.LAUNCH_ACKNOWLEDGED: RelationType.LAUNCH_ACK_IN_CONTEXT,
+}
+
+
+class ParentCalls:
+    """Finds the call whose output made a delegation, by the tool call id in it."""
+
+    def __init__(self, calls: Sequence[SurveyedCall], identities: Sequence[Identity]) -> None:
+        self._by_tool_id: dict[str, list[tuple[int, ToolRef]]] = {}
+        self._calls = calls
+        self._identities = identities
+        for index, call in enumerate(calls):
+            for ref in call.response.tool_refs:
+                if ref.tool_call_id is not None:
+                    self._by_tool_id.setdefault(ref.tool_call_id, []).append((index, ref))
+
+    def find(self, relation: NativeRelation) -> tuple[int, ToolRef] | None:
+        """Index of the call and the reference in it, or None where there is none or more than one."""
+        if relation.tool_call_id is None:
+            return None
+        found = self._by_tool_id.get(relation.tool_call_id, [])
+        if not found and "|" in relation.tool_call_id:
+            # OpenClaw's native id joins call id and item id; both must match (protocol, "Relation semantics").
+            call_id, _, item_id = relation.tool_call_id.partition("|")
+            found = [(index, ref) for index, ref in self._by_tool_id.get(call_id, []) if ref.item_id == item_id]
+        found = [place for place in found if self._may_own(place[0], relation.parent_key)]
+        if len(found) > 1 and relation.parent_output_id is not None:
+            found = [
+                place for place in found if self._calls[place[0]].response.response_id == relation.parent_output_id
+            ]
+        return found[0] if len(found) == 1 else None
+
+    def _may_own(self, index: int, parent_key: str | None) -> bool:
+        owner = self._identities[index].participant_key
+        return owner is None or owner == parent_key
+
+
+class RelationWriter:
+    """Makes the published relations of one attempt."""
+
+    def __init__(
+        self,
+        native: NativeCapture,
+        calls: Sequence[SurveyedCall],
+        identities: Sequence[Identity],
+        *,
+        scope: str,
+        call_ids: Sequence[str],
+        participant_ids: Mapping[str, str],
+        retained_sources: frozenset[str],
+    ) -> None:
+        self._native = native
+        self._calls = calls
+        self._identities = identities
+        self._scope = scope
+        self._call_ids = call_ids
+        self._participant_ids = participant_ids
+        self._retained_sources = retained_sources
+        self._parents = ParentCalls(calls, identities)
+        self._serial = 0
+
+    def native_relations(self) -> Iterator[RelationRecord]:
+        """One record for each relation that the native logs prove."""
+        for relation in self._native.relations:
+            yield self._record(relation, relation.type, None, None)
+
+    def context_relations(self, probes: Sequence[ContextProbe]) -> Iterator[RelationRecord]:
+        """One record for each request of the receiver that holds a delivered item, failed and retried calls too."""
+        by_receiver: dict[str, list[ContextProbe]] = {}
+        for probe in probes:
+            by_receiver.setdefault(receiver_key(probe.relation) or "", []).append(probe)
+        for index, (call, identity) in enumerate(zip(self._calls, self._identities, strict=True)):
+            for probe in by_receiver.get(identity.participant_key or "", ()):
+                place = probe_place(probe, call.request)
+                if place is not None:
+                    yield self._record(probe.relation, _IN_CONTEXT[probe.relation.type], index, place)
+
+    def _record(
+        self, relation: NativeRelation, kind: RelationType, context_index: int | None, place: str | None
+    ) -> RelationRecord:
+        self._serial += 1
+        parent = self._parents.find(relation)
+        receiver = relation.receiver_key if relation.receiver_key != relation.parent_key else None
+        evidence = [self._evidence(item) for item in relation.evidence]
+        if parent is not None:
+            evidence.append(self._formal(EvidenceKind.TOOL_CALL_ID, parent[0], relation.tool_call_id))
+        if context_index is not None:
+            evidence.append(self._formal(EvidenceKind.REQUEST_CONTEXT, context_index, None))
+        return RelationRecord(
+            schema_="roller.relation/v1",
+            relation_id=f"rel_{self._scope}_{self._serial:06d}",
+            type=kind,
+            parent_participant_id=self._id(relation.parent_key),
+            child_participant_id=self._participant_ids[relation.child_key],
+            receiver_participant_id=self._id(receiver),
+            tool_call_id=relation.tool_call_id,
+            model_tool_ref=ModelToolRef(call_id=parent[1].tool_call_id, item_id=parent[1].item_id) if parent else None,
+            task_index=relation.task_index,
+            delegation=relation.delegation,
+            parent_call_id=self._call_ids[parent[0]] if parent else None,
+            parent_call_status=ParentCallStatus.RESOLVED if parent else ParentCallStatus.UNKNOWN,
+            delivery=DeliveryRecord(
+                kind=relation.delivery.kind, bound_by=relation.delivery.bound_by, bound_id=relation.delivery.bound_id
+            )
+            if relation.delivery
+            else None,
+            context_call_id=None if context_index is None else self._call_ids[context_index],
+            context_pointer=place,
+            outcome=relation.outcome,
+            evidence=evidence,
+        )
+
+    def _id(self, key: str | None) -> str | None:
+        return None if key is None else self._participant_ids[key]
+
+    def _evidence(self, item: Evidence) -> RelationEvidence:
+        return RelationEvidence(
+            kind=item.kind, source=item.source, locator=item.locator, retained=item.source in self._retained_sources
+        )
+
+    def _formal(self, kind: EvidenceKind, index: int, value: str | None) -> RelationEvidence:
+        locator = f"line:{index + 1} call:{self._call_ids[index]}" + (f" tool:{value}" if value else "")
+        return RelationEvidence(kind=kind, source="calls.jsonl", locator=locator, retained=True)
+
+
+def receiver_key(relation: NativeRelation) -> str | None:
+    """Who received the result: the spawner, unless the log names another."""
+    return relation.receiver_key if relation.receiver_key is not None else relation.parent_key
+
+
+def usable_probes(
+    native: NativeCapture, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
+) -> tuple[list[ContextProbe], list[AttemptFault]]:
+    """The probes that can prove something, and a fault for each that cannot.
+
+    A tool id that stands for two delegations of one receiver is not unique; a notification whose first answer is no
+    call of the receiver's that holds its text proves nothing.
+    """
+    uses = Counter(_tool_use(probe) for probe in native.context_probes)
+    usable: list[ContextProbe] = []
+    faults: list[AttemptFault] = []
+    for probe in native.context_probes:
+        if isinstance(probe.item, ToolResultItem) and uses[_tool_use(probe)] > 1:
+            faults.append(_unproven(probe, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, "its tool id is not unique"))
+        elif isinstance(probe.item, NotificationItem) and not _answered(probe, probe.item, calls, identities):
+            message = "the notification was not found in the request that it should have caused"
+            faults.append(_unproven(probe, AttemptErrorCode.NATIVE_RELATION_UNPROVEN, message))
+        else:
+            usable.append(probe)
+    return usable, faults
+
+
+def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:
+    if isinstance(probe.item, ToolResultItem):
+        return receiver_key(probe.relation), probe.item.tool_call_id, probe.relation.task_index
+    return None
+
+
+def _answered(
+    probe: ContextProbe, item: NotificationItem, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
+) -> bool:
+    answers = [
+        (call, identity)
+        for call, identity in zip(calls, identities, strict=True)
+        if call.response.response_id == item.first_response_id
+    ]
+    return (
+        len(answers) == 1
+        and answers[0][1].participant_key == receiver_key(probe.relation)
+        and item.texts in answers[0][0].request.notifications
+    )
+
+
+def _unproven(probe: ContextProbe, code: AttemptErrorCode, reason: str) -> AttemptFault:
+    evidence = probe.relation.evidence[0]
+    message = f"{probe.relation.type} of {probe.relation.tool_call_id} is not tied to any request: {reason}"
+    return AttemptFault(code, message, evidence.source, evidence.locator)

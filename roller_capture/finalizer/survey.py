@@ -1,0 +1,275 @@
+"""First pass: reads and parses each request and each response once, and keeps only small facts of them.
+
+Contexts grow with every call, so a session's bytes grow with the square of its calls: the parsed tree of a request
+lives only while this module looks at it. The decoded output, which the second pass writes, waits in a spool file.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from roller_capture import json_text
+from roller_capture.capture_protocol import ContextProbe, NativeCapture, NotificationItem, ToolResultItem
+from roller_capture.model_protocols import (
+    DECODED_LIMIT,
+    decode_body,
+    decode_response,
+    iter_messages_text,
+    iter_tool_results,
+)
+from roller_capture.model_protocols.types import DecodedResponse
+from roller_capture.records import CallError
+from roller_capture.vocabulary import CallErrorCode, Protocol
+from roller_capture.working_files import BodyFile, RecordedCall
+
+_PIECE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What to look for in request bodies: only ids and texts that native logs named."""
+
+    tool_call_ids: frozenset[str]
+    notifications: tuple[tuple[str, ...], ...]
+    context_pointers: frozenset[str]
+
+    @classmethod
+    def of(cls, native: NativeCapture) -> "Interest":
+        """What the adapter's probes and claims need to see."""
+        items = [probe.item for probe in native.context_probes]
+        fields = {claim.field for claim in native.identity_claims} | {claim.field for claim in native.purpose_claims}
+        fields.add(native.coverage.field)
+        return cls(
+            frozenset(item.tool_call_id for item in items if isinstance(item, ToolResultItem)),
+            tuple(dict.fromkeys(item.texts for item in items if isinstance(item, NotificationItem))),
+            frozenset(field.removeprefix("context:") for field in fields if field.startswith("context:")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What a request body holds, as far as anything later needs it.
+
+    `tool_results` maps the tool ids of interest to the pointers of their results in this context; `notifications` the
+    texts of interest to the pointer of the first message that holds them all.
+    """
+
+    whole: bool
+    is_json: bool
+    wire_sha256: str | None
+    context_sha256: str | None
+    model: str | None
+    tool_results: dict[str, tuple[str, ...]]
+    notifications: dict[tuple[str, ...], str]
+    context_values: dict[str, str]
+    errors: tuple[CallError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledOutput:
+    """Where the output's JSON text stands in the spool."""
+
+    offset: int
+    length: int
+
+
+class OutputSpool:
+    """An anonymous file for output texts between the two passes, so that memory stays bounded by one call."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by close()
+        self._end = 0
+
+    def put(self, text: bytes) -> SpooledOutput:
+        """Appends a text."""
+        self._file.seek(self._end)
+        self._file.write(text)
+        place = SpooledOutput(self._end, len(text))
+        self._end += len(text)
+        return place
+
+    def get(self, place: SpooledOutput) -> bytes:
+        """Reads a text back."""
+        self._file.seek(place.offset)
+        return self._file.read(place.length)
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedCall:
+    """A recorded call with the facts of its request and its response; `response.output` is dropped for `output`."""
+
+    recorded: RecordedCall
+    request: RequestFacts
+    response: DecodedResponse
+    output: SpooledOutput
+
+
+def survey_call(call: RecordedCall, interest: Interest, spool: OutputSpool) -> SurveyedCall:
+    """Reads both bodies of `call`; whatever is wrong with them is in the result, nothing is raised for bad data."""
+    request = _survey_request(call, interest)
+    response = _decode(call)
+    place = spool.put(json_text.dumps(response.output))
+    return SurveyedCall(call, request, _without_output(response), place)
+
+
+def _without_output(response: DecodedResponse) -> DecodedResponse:
+    return DecodedResponse(
+        output=None,
+        execution_status=response.execution_status,
+        response_capture_status=response.response_capture_status,
+        response_id=response.response_id,
+        model=response.model,
+        finish_reason=response.finish_reason,
+        usage=response.usage,
+        tool_refs=response.tool_refs,
+        blockers=response.blockers,
+        warnings=response.warnings,
+        errors=response.errors,
+        ended=response.ended,
+        decoded_bytes=response.decoded_bytes,
+    )
+
+
+def _decode(call: RecordedCall) -> DecodedResponse:
+    body = call.response_body
+    return decode_response(
+        call.protocol,
+        status=call.status,
+        content_type=call.response_header("content-type"),
+        content_encoding=None if call.masked == "decoded" else call.response_header("content-encoding"),
+        body=_pieces(body.path) if body is not None and body.path is not None else (),
+        http_end=call.end,
+    )
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A request body after its content coding. `data` is the wire's own bytes where the coding could not be undone."""
+
+    data: bytes
+    wire_sha256: str
+    error: CallErrorCode | None
+
+
+def read_request_body(call: RecordedCall) -> RequestBody | None:
+    """The request body from disk, or None when there is no file of it."""
+    body = call.request_body
+    if body is None or body.path is None:
+        return None
+    wire = body.path.read_bytes()
+    digest = hashlib.sha256(wire).hexdigest()
+    if call.content_encoding is None:
+        return RequestBody(wire, digest, None)
+    decoded = decode_body(wire, call.content_encoding, limit=DECODED_LIMIT)
+    if decoded.unknown:
+        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_UNKNOWN)
+    if decoded.too_large:
+        return RequestBody(wire, digest, CallErrorCode.DECODED_BODY_TOO_LARGE)
+    if decoded.invalid:
+        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_INVALID)
+    if not decoded.ended:
+        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_INCOMPLETE)
+    return RequestBody(decoded.data, digest, None)
+
+
+def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
+    errors = _body_file_errors(call.request_body, "request", expected=call.request_complete)
+    if not call.request_complete:
+        errors.append(CallError(code=CallErrorCode.REQUEST_CUT, message="the request did not arrive whole"))
+    body = read_request_body(call)
+    if body is None:
+        return RequestFacts(False, False, None, None, None, {}, {}, {}, tuple(errors))
+    if body.error is not None:
+        errors.append(CallError(code=body.error, message=f"request content-encoding {call.content_encoding}"))
+    whole = call.request_complete and not errors
+    context_sha256 = body.wire_sha256 if call.content_encoding is None else hashlib.sha256(body.data).hexdigest()
+    try:
+        context = json_text.parse(body.data)
+    except json_text.JsonError as error:
+        if error.too_deep:
+            errors.append(CallError(code=CallErrorCode.CONTEXT_TOO_DEEP, message=str(error)))
+        return RequestFacts(whole, False, body.wire_sha256, context_sha256, None, {}, {}, {}, tuple(errors))
+    return RequestFacts(
+        whole=whole,
+        is_json=True,
+        wire_sha256=body.wire_sha256,
+        context_sha256=context_sha256,
+        model=_text_member(context, "model"),
+        tool_results=_find_tool_results(call.protocol, context, interest.tool_call_ids),
+        notifications=_find_notifications(call.protocol, context, interest.notifications),
+        context_values=_find_values(context, interest.context_pointers),
+        errors=tuple(errors),
+    )
+
+
+def _body_file_errors(body: BodyFile | None, which: str, *, expected: bool) -> list[CallError]:
+    if expected and (body is None or body.path is None):
+        return [CallError(code=CallErrorCode.BODY_FILE_MISSING, message=f"the {which} body is not on disk")]
+    if body is not None and body.damaged:
+        message = f"the {which} body has {body.actual} bytes on disk, {body.expected} were recorded"
+        return [CallError(code=CallErrorCode.BODY_FILE_DAMAGED, message=message)]
+    return []
+
+
+def response_file_errors(call: RecordedCall) -> list[CallError]:
+    """What is wrong with the response's file, apart from its content."""
+    return _body_file_errors(call.response_body, "response", expected=call.response_body is not None)
+
+
+def _text_member(context: Any, name: str) -> str | None:
+    value = context.get(name) if isinstance(context, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _find_tool_results(protocol: Protocol, context: Any, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    if wanted:
+        for tool_call_id, place in iter_tool_results(protocol, context):
+            if tool_call_id in wanted:
+                found[tool_call_id] = (*found.get(tool_call_id, ()), place)
+    return found
+
+
+def _find_notifications(
+    protocol: Protocol, context: Any, wanted: tuple[tuple[str, ...], ...]
+) -> dict[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    if wanted:
+        for place, text in iter_messages_text(protocol, context):
+            for texts in wanted:
+                if texts not in found and all(part in text for part in texts):
+                    found[texts] = place
+    return found
+
+
+def _find_values(context: Any, pointers: frozenset[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for place in pointers:
+        try:
+            value = json_text.resolve_pointer(context, place)
+        except LookupError:
+            continue
+        if isinstance(value, str):
+            found[place] = value
+    return found
+
+
+def probe_place(probe: ContextProbe, request: RequestFacts) -> str | None:
+    """Where the probe's item stands in the request, or None. An item that stands there twice is not unique."""
+    if isinstance(probe.item, ToolResultItem):
+        places = request.tool_results.get(probe.item.tool_call_id, ())
+        return places[0] if len(places) == 1 else None
+    return request.notifications.get(probe.item.texts)

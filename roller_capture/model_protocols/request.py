@@ -1,0 +1,90 @@
+"""The request side of the protocols: the model asked for, and what a request's messages hold.
+
+Pointers are JSON Pointers (RFC 6901) into the request body. Values of unexpected types are passed over.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from roller_capture import json_text
+from roller_capture.model_protocols.folding import JsonObject, text_or_none
+from roller_capture.vocabulary import Protocol
+
+_TEXT_DEPTH = 4
+"""Deepest nesting of content that is read: an item, its blocks, a tool result's own blocks."""
+
+_SAID_BY_THE_MODEL = frozenset({"reasoning", "item_reference", "compaction", "mcp_list_tools"})
+
+
+def extract_model(protocol: Protocol, request: Any) -> str | None:  # noqa: ARG001 - the same member in all three so far
+    """The model that the request asks for."""
+    return (text_or_none(request.get("model")) or None) if isinstance(request, dict) else None
+
+
+def iter_tool_results(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
+    """Each tool result in the request: its tool call id, and the pointer of the block, message or item."""
+    for pointer, message in _messages(protocol, context):
+        if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
+            found = [(message.get("tool_call_id"), pointer)] if message.get("role") == "tool" else []
+        elif protocol is Protocol.OPENAI_RESPONSES:
+            found = [(message.get("call_id"), pointer)] if _type(message).endswith("_output") else []
+        else:
+            found = [
+                (block.get("tool_use_id"), pointer + json_text.pointer("content", position))
+                for position, block in _blocks(message.get("content"))
+                if _type(block).endswith("tool_result")
+            ]
+        for tool_call_id, place in found:
+            if isinstance(tool_call_id, str) and tool_call_id:
+                yield tool_call_id, place
+
+
+def iter_messages_text(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
+    """Every text that a user, system, developer or tool message holds, with its pointer.
+
+    The pointer names the message where its content is a string, else the block that holds the text. What the model
+    itself said before (assistant messages, calls, reasoning) is left out, and so are the system prompt outside the
+    messages and the tool definitions. Unknown items of a Responses `input` count when they hold text.
+    """
+    if protocol is Protocol.OPENAI_RESPONSES and isinstance(context, dict) and isinstance(context.get("input"), str):
+        yield "/input", context["input"]
+        return
+    for pointer, message in _messages(protocol, context):
+        if message.get("role") == "assistant":
+            continue
+        kind = _type(message) if protocol is Protocol.OPENAI_RESPONSES else ""
+        if kind.endswith("_call") or kind in _SAID_BY_THE_MODEL:
+            continue
+        for member in ("content", "output", "text") if kind else ("content",):
+            yield from _texts(pointer, member, message, _TEXT_DEPTH)
+
+
+def _messages(protocol: Protocol, context: Any) -> Iterator[tuple[str, JsonObject]]:
+    member = "input" if protocol is Protocol.OPENAI_RESPONSES else "messages"
+    messages = context.get(member) if isinstance(context, dict) else None
+    for position, message in _blocks(messages):
+        yield json_text.pointer(member, position), message
+
+
+def _blocks(value: Any) -> Iterator[tuple[int, JsonObject]]:
+    if isinstance(value, list):
+        yield from ((position, item) for position, item in enumerate(value) if isinstance(item, dict))
+
+
+def _type(value: JsonObject) -> str:
+    return text_or_none(value.get("type")) or ""
+
+
+def _texts(pointer: str, member: str, holder: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
+    """The texts in one member of a message or block."""
+    value = holder.get(member)
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, list) and depth > 0:
+        for position, block in enumerate(value):
+            place = pointer + json_text.pointer(member, position)
+            if isinstance(block, str):
+                yield place, block
+            elif isinstance(block, dict):
+                for inner in ("text", "content", "output"):
+                    yield from _texts(place, inner, block, depth - 1)

@@ -1,0 +1,179 @@
+"""Publication: a staging folder beside the working files, hashed as it is written, and moved into place at the end.
+
+The manifest is moved last. So a crash at any moment leaves either `work/` whole or the published attempt whole, and
+running finalize again finishes the job (design section 4).
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from roller_capture import json_text
+from roller_capture.errors import RollerError
+from roller_capture.records import FileInfo, Manifest, plain
+
+MANIFEST: Final = "manifest.json"
+CALLS: Final = "calls.jsonl"
+RELATIONS: Final = "relations.jsonl"
+RAW: Final = "raw"
+FORMAL_FILES: Final = (CALLS, RELATIONS)
+_STAGING_PREFIX: Final = ".publishing-"
+_PIECE: Final = 1024 * 1024
+
+
+class HashingWriter:
+    """A file of the staging folder; its hash and size are known when it is closed."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Appends `data`."""
+        self._stream.write(data)
+        self._digest.update(data)
+        self._size += len(data)
+
+    def close(self) -> FileInfo:
+        """Syncs the file to disk and tells what it is."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        return FileInfo(sha256=self._digest.hexdigest(), bytes=self._size)
+
+
+class Staging:
+    """Collects the files to publish, below `ATTEMPT_DIR/.publishing-…`."""
+
+    def __init__(self, attempt_dir: Path) -> None:
+        self.directory = attempt_dir / f"{_STAGING_PREFIX}{secrets.token_hex(6)}"
+        self.directory.mkdir(mode=0o700)
+        self.files: dict[str, FileInfo] = {}
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[HashingWriter]:
+        """A new file by its published relative path."""
+        path = self._new_path(name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=_PIECE) as stream:
+            writer = HashingWriter(stream)
+            yield writer
+            self.files[name] = writer.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        """A new file with this content."""
+        with self.open(name) as writer:
+            writer.write(data)
+
+    def copy(self, name: str, source: Path) -> None:
+        """A new file with the content of `source`, which must be a regular file and no link."""
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as stream, self.open(name) as writer:
+            while piece := stream.read(_PIECE):
+                writer.write(piece)
+
+    def adopt(self, name: str, source: Path) -> None:
+        """Like `copy`, for a working file that nobody writes any more: a second name for the same bytes, if it can be."""
+        path = self._new_path(name)
+        try:
+            os.link(source, path, follow_symlinks=False)
+        except OSError:
+            self.copy(name, source)
+            return
+        digest = hashlib.sha256()
+        size = 0
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+            os.fchmod(descriptor, 0o600)
+            os.fsync(descriptor)  # quick where the recorder has synced it; a killed one has not
+            while piece := stream.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+        self.files[name] = FileInfo(sha256=digest.hexdigest(), bytes=size)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """The manifest, indented for people; it is not among `files`."""
+        text = json_text.dumps_indented(plain(manifest)) + b"\n"
+        path = self._new_path(MANIFEST)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(descriptor)
+
+    def _new_path(self, name: str) -> Path:
+        path = self.directory / name
+        # mkdir's mode holds for the last folder only, so each level is made on its own.
+        for parent in reversed(path.relative_to(self.directory).parents):
+            (self.directory / parent).mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def discard(self) -> None:
+        """Removes what was staged."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def publish(attempt_dir: Path, staging: Staging) -> None:
+    """Moves the staged files into the attempt, the manifest last, then removes `work/` and the staging folder."""
+    for folder in sorted({staging.directory / Path(name).parent for name in staging.files}):
+        _sync_directory(folder)
+    names = [name for name in (*FORMAL_FILES, RAW) if (staging.directory / name).exists()]
+    for name in names:
+        (staging.directory / name).rename(attempt_dir / name)
+    _sync_directory(attempt_dir)
+    (staging.directory / MANIFEST).rename(attempt_dir / MANIFEST)
+    _sync_directory(attempt_dir)
+
+
+def remove_leftovers(attempt_dir: Path) -> None:
+    """Removes what an interrupted publication left in an attempt without a manifest: all of it is still in `work/`."""
+    for name in FORMAL_FILES:
+        (attempt_dir / name).unlink(missing_ok=True)
+    for folder in (attempt_dir / RAW, *attempt_dir.glob(f"{_STAGING_PREFIX}*")):
+        remove_folder(folder)
+
+
+def remove_working_files(attempt_dir: Path, work_name: str) -> None:
+    """Removes `work/` and staging folders of a published attempt."""
+    for folder in (attempt_dir / work_name, *attempt_dir.glob(f"{_STAGING_PREFIX}*")):
+        remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder of ours; a link in its place is removed and never followed."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def clear_disk_errors(attempt_dir: Path) -> Iterator[None]:
+    """Turns a full or read-only disk into one clear line; nothing is published then and `work/` stays whole."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reason = "no space left on the disk: free some and run finalize again"
+        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            reason = f"{error.strerror}: make the folder writable and run finalize again"
+        elif error.errno == errno.EFBIG:
+            reason = "a file would exceed the size limit: raise it and run finalize again"
+        else:
+            raise
+        raise RollerError(f"{attempt_dir}: nothing was published, {reason}") from error

@@ -1,0 +1,58 @@
+"""What the recorders of one attempt share: its folder, its events and its count of errors."""
+
+import os
+import threading
+from typing import Any, Final
+
+from roller_capture.harnesses import Harness
+from roller_capture.recording.event_log import EventLog
+from roller_capture.recording.exchange import RecorderErrorCode
+from roller_capture.recording.work_folder import WorkFolder
+
+
+class AttemptJournal:
+    """Writes events and keeps the count of the recorder's own errors. Nothing here raises."""
+
+    def __init__(self, folder: WorkFolder, log: EventLog, harness: Harness) -> None:
+        self.folder: Final = folder
+        self.identity_headers: Final = frozenset(harness.identity_headers)
+        self._log: Final = log
+        self._lock: Final = threading.Lock()
+        self._errors = 0
+        self._events_broken = False
+
+    @property
+    def error_count(self) -> int:
+        """How often something went wrong, lost events included."""
+        return self._errors + self._log.lost
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Appends an event; one that the disk does not take waits, and the trouble itself becomes an event."""
+        error = self._log.append(kind, **fields)
+        if error is None:
+            self._events_broken = False
+        elif not self._events_broken:
+            # One error for the whole spell of trouble: every further event would only say the same.
+            self._events_broken = True
+            self.disk_error(fields.get("flow"), "events.jsonl", error)
+
+    def disk_error(self, flow: str | None, where: str, error: OSError) -> None:
+        """Notes that something could not be written."""
+        text = os.strerror(error.errno) if error.errno else str(error)
+        self._error(flow, RecorderErrorCode.DISK_ERROR, where, text)
+
+    def internal_error(self, flow: str | None, where: str, error: BaseException) -> None:
+        """Notes a fault of the recorder itself: by type only, since its text could quote what must not be stored."""
+        self._error(flow, RecorderErrorCode.INTERNAL_ERROR, where, type(error).__name__)
+
+    def _error(self, flow: str | None, code: RecorderErrorCode, where: str, message: str) -> None:
+        with self._lock:
+            self._errors += 1
+        self.event("recorder_error", flow=flow, code=code, where=where, message=message)
+
+    def sync(self) -> None:
+        """Waits until the events, and the names of body files, are on the disk. Blocks."""
+        try:
+            self._log.sync()
+        except OSError as error:
+            self.disk_error(None, "events.jsonl", error)

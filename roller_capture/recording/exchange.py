@@ -1,0 +1,74 @@
+"""What the proxy tells about one HTTP exchange, as plain values."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from roller_capture.recording.credentials import HeaderField
+from roller_capture.vocabulary import CutBy
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """A request before its body. `fields` are the headers that are forwarded, `roller` the ones taken off."""
+
+    method: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    http_version: str
+    fields: tuple[HeaderField, ...]
+    roller: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """A response before its body. `started_at` is in seconds since 1970."""
+
+    status: int
+    http_version: str
+    fields: tuple[HeaderField, ...]
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTimes:
+    """When a message began and ended, in seconds since 1970, as far as known."""
+
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+class FailurePhase(StrEnum):
+    """How far an exchange had come when it broke."""
+
+    REQUEST = "request"
+    CONNECT = "connect"
+    RESPONSE = "response"
+
+
+class RecorderErrorCode(StrEnum):
+    """What went wrong in the recorder itself."""
+
+    DISK_ERROR = "disk_error"
+    INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exchange that did not end normally. `message` is the proxy's own text."""
+
+    cut_by: CutBy
+    message: str
+    unreachable: bool = False
+    request_complete: bool = True
+
+
+@dataclass(slots=True)
+class Progress:
+    """What came of a response so far. Times as in the events."""
+
+    chunks: int = 0
+    first_byte_at: float | None = None
+    first_byte_mono_ns: int | None = None
+    ended_at: float | None = field(default=None)

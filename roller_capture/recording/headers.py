@@ -1,0 +1,106 @@
+"""Which header values may be stored: an allow-list; of every other header only the name (design section 4)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from roller_capture.recording.credentials import Credentials, HeaderField
+
+ROLLER_PREFIX: Final = "x-roller-"
+"""Headers that our hooks add: recorded, then taken off before the request goes on."""
+
+_ALLOWED: Final = frozenset(
+    (
+        "content-type",
+        "content-encoding",
+        "content-length",
+        "transfer-encoding",
+        "accept",
+        "accept-encoding",
+        "user-agent",
+        "anthropic-version",
+        "anthropic-beta",
+        "openai-beta",
+        "openai-version",
+        "openai-model",
+        "openai-processing-ms",
+        "request-id",
+        "x-request-id",
+        "x-client-request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "server-timing",
+    )
+)
+_ALLOWED_PREFIXES: Final = ("x-stainless-", "x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHeaders:
+    """`headers` are allow-listed pairs in wire order, names in lower case; `other` the names of all the rest."""
+
+    headers: list[tuple[str, str]]
+    other: list[str]
+
+
+def select(fields: Sequence[HeaderField], identity: frozenset[str], credentials: Credentials) -> StoredHeaders:
+    """Splits headers into values that may be stored and names. A credential inside an allowed value is masked."""
+    kept: list[tuple[str, str]] = []
+    other: dict[str, None] = {}
+    for raw_name, raw_value in fields:
+        name = text(raw_name).lower()
+        if name in identity or name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
+            kept.append((name, credentials.masked_text(text(raw_value))))
+        else:
+            other[credentials.masked_text(name)] = None
+    return StoredHeaders(kept, list(other))
+
+
+def split_roller(fields: Sequence[HeaderField]) -> tuple[list[HeaderField], list[tuple[str, str]]]:
+    """The headers to forward, untouched and in order, and the `x-roller-*` pairs that were among them."""
+    forwarded: list[HeaderField] = []
+    roller: list[tuple[str, str]] = []
+    for raw_name, raw_value in fields:
+        name = text(raw_name).lower()
+        if name.startswith(ROLLER_PREFIX):
+            roller.append((name, text(raw_value)))
+        else:
+            forwarded.append((raw_name, raw_value))
+    return forwarded, roller
+
+
+def header_names(fields: Iterable[HeaderField], credentials: Credentials) -> list[str]:
+    """The names of all headers, in lower case, each once."""
+    return list(dict.fromkeys(credentials.masked_text(text(name).lower()) for name, _ in fields))
+
+
+def values(fields: Iterable[HeaderField], name: str) -> list[str]:
+    """All values of one header, in order; `name` in lower case."""
+    return [text(value) for key, value in fields if text(key).lower() == name]
+
+
+def content_encoding(fields: Iterable[HeaderField]) -> str | None:
+    """The content codings in the order in which they were applied, or `None` when there are none."""
+    return ", ".join(values(fields, "content-encoding")).strip().lower() or None
+
+
+def content_length(fields: Iterable[HeaderField]) -> int | None:
+    """The declared body length, if it is a number."""
+    declared = values(fields, "content-length")
+    return int(declared[0]) if declared and re.fullmatch("[0-9]{1,18}", declared[0].strip()) else None
+
+
+def asks_for_websocket(fields: Iterable[HeaderField]) -> bool:
+    """Whether a request wants to become a websocket (RFC 6455, section 4.1)."""
+    wanted = ",".join(values(fields, "upgrade")).lower().split(",")
+    return "websocket" in (protocol.strip() for protocol in wanted)
+
+
+def text(data: bytes) -> str:
+    """Header bytes as text: UTF-8 where they are, else each byte as the character of its number (latin-1)."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

@@ -1,0 +1,70 @@
+"""The lock of a working folder: one recorder or one finalizer at a time."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from roller_capture.errors import RollerError
+
+LOCK_FILE: Final = "lock"
+
+
+class Lock:
+    """A held lock. The kernel frees it when the process dies; the file stays, since its age proves nothing."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Frees the lock; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def acquire(work_dir: Path, role: str) -> Lock:
+    """Locks `work_dir` for `role` ("recorder" or "finalizer") without waiting.
+
+    Raises `RollerError` (exit 1) naming the holder when it is taken, and when the lock file cannot be opened.
+    """
+    path = work_dir / LOCK_FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the folder's permissions") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = _holder(descriptor)
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise RollerError(f"{work_dir.parent}: in use by {holder}: stop it first") from None
+        raise RollerError(f"{path}: cannot be locked ({error.strerror}): use a file system that has flock") from None
+    _write_holder(descriptor, role)
+    return Lock(descriptor)
+
+
+def _write_holder(descriptor: int, role: str) -> None:
+    """Says who holds the lock. Only messages use it, so a full disk must not stop a finalizer here."""
+    text = orjson.dumps({"pid": os.getpid(), "role": role}) + b"\n"
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text, 0)
+    except OSError:
+        return
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        text = json.loads(os.pread(descriptor, 4096, 0))
+    except (OSError, ValueError, RecursionError):
+        text = None
+    role, pid = (text.get("role"), text.get("pid")) if isinstance(text, dict) else (None, None)
+    if role in ("recorder", "finalizer") and isinstance(pid, int):
+        return f"a {role} (process {pid})"
+    return "another process"

@@ -1,0 +1,121 @@
+"""How a response body is stored: as it came, or without the credentials that an error body echoes.
+
+Only the stored copy is ever changed, and only outside 2xx (docs/working-files.md, `masked`).
+"""
+
+from typing import Any, Final, Protocol
+
+from roller_capture.model_protocols.content_coding import decode_body
+from roller_capture.recording.body_file import BodyFile
+from roller_capture.recording.credentials import Credentials, StreamMasker
+
+LARGEST_CHECKED_BODY: Final = 8 * 1024 * 1024
+"""Bytes. A content-encoded error body is kept in memory up to here, and not stored at all beyond."""
+
+LARGEST_DECODED_BODY: Final = 64 * 1024 * 1024
+"""Bytes that such a body may decode to."""
+
+
+class ResponseBody(Protocol):
+    """Takes the chunks of one response. `masked` and `describe()` are final once `finish()` has returned."""
+
+    masked: bool | str
+
+    def write(self, data: bytes) -> None:
+        """Takes a chunk. Never raises."""
+
+    def finish(self) -> None:
+        """Ends the body. Blocks on the disk."""
+
+    def describe(self) -> dict[str, Any] | None:
+        """`body` of the end event."""
+
+
+def response_body(file: BodyFile, status: int, encoding: str | None, credentials: Credentials) -> ResponseBody:
+    """The way to store the body of a response with this status and content coding."""
+    if 200 <= status < 300 or not credentials:
+        return PlainBody(file)
+    if encoding in (None, "identity"):
+        return MaskedBody(file, credentials)
+    return CheckedBody(file, encoding or "", credentials)
+
+
+class PlainBody:
+    """The bytes of the wire."""
+
+    def __init__(self, file: BodyFile) -> None:
+        self._file: Final = file
+        self.masked: bool | str = False
+
+    def write(self, data: bytes) -> None:
+        """Stores the chunk."""
+        self._file.write(data)
+
+    def finish(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def describe(self) -> dict[str, Any] | None:
+        """Where the body is."""
+        return self._file.describe()
+
+
+class MaskedBody(PlainBody):
+    """An error body as it came, with the request's credentials blotted out."""
+
+    def __init__(self, file: BodyFile, credentials: Credentials) -> None:
+        super().__init__(file)
+        self._masker: Final = StreamMasker(credentials.masker)
+
+    def write(self, data: bytes) -> None:
+        """Stores the chunk, but for an end that may be the beginning of a secret."""
+        self._file.write(self._masker.feed(data))
+
+    def finish(self) -> None:
+        """Stores what was held back and closes the file."""
+        self._file.write(self._masker.finish())
+        self.masked = self._masker.masked
+        super().finish()
+
+
+class CheckedBody(PlainBody):
+    """A content-encoded error body: what it says is seen only at its end, so it waits in memory until then."""
+
+    def __init__(self, file: BodyFile, encoding: str, credentials: Credentials) -> None:
+        super().__init__(file)
+        self._encoding: Final = encoding
+        self._credentials: Final = credentials
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Collects the chunk."""
+        self._size += len(data)
+        if self._size <= LARGEST_CHECKED_BODY:
+            self._chunks.append(data)
+        else:
+            self._chunks.clear()
+
+    def finish(self) -> None:
+        """Stores the wire bytes if they hold no secret, else the decoded and masked text, else nothing."""
+        encoded = b"".join(self._chunks)
+        self._chunks.clear()
+        decoded = self._decode(encoded) if self._size <= LARGEST_CHECKED_BODY else None
+        masker = self._credentials.masker
+        if decoded is None:
+            self.masked = "decoded"
+        elif masker.intervals(decoded) or masker.intervals(encoded):
+            self.masked = "decoded"
+            self._file.write(masker.mask(decoded))
+        else:
+            self._file.write(encoded)
+        super().finish()
+
+    def describe(self) -> dict[str, Any] | None:
+        """Where the body is; `None` when it could not be checked and so was not stored."""
+        return None if self.masked and not self._file.bytes else self._file.describe()
+
+    def _decode(self, encoded: bytes) -> bytes | None:
+        """What the body says, as far as it can be decoded; `None` when that cannot be known."""
+        body = decode_body(encoded, self._encoding, limit=LARGEST_DECODED_BODY)
+        return None if body.too_large or body.unknown is not None else body.data

@@ -1,0 +1,36 @@
+"""Reads single working files: never a link, never a device, never more than a bound."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+LONGEST_EVENT: Final = 16 * 1024 * 1024
+"""Bytes. The recorder's events are a few kilobytes."""
+
+
+def read_regular_file(path: Path, *, limit: int) -> bytes:
+    """The bytes of a regular file; links, devices and files above `limit` bytes raise `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path.name} is no regular file")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(f"{path.name} is larger than {limit} bytes")
+    return data
+
+
+def event_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines of events.jsonl; a line above the limit is cut, so that it parses as damaged."""
+    with path.open("rb") as stream:
+        number = 0
+        while line := stream.readline(LONGEST_EVENT):
+            number += 1
+            complete = line.endswith(b"\n")
+            while not complete and (rest := stream.readline(LONGEST_EVENT)):
+                complete = rest.endswith(b"\n")
+                line = b"torn"
+            if line.strip():
+                yield number, line

@@ -1,0 +1,201 @@
+"""Tests of how a child ended: what its own log says, held against what the harness said of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.claude_code.session_logs import (
+    AGENT,
+    SESSION,
+    Record,
+    SessionLogs,
+    api_error,
+    assistant,
+    completed,
+    foreground_run,
+    gap_codes,
+    launched,
+    notification,
+    prompt,
+    relation_rows,
+    tool_result,
+    tool_use,
+)
+
+ROOT = f"session:{SESSION}"
+CHILD = f"agent:{AGENT}"
+_RUNNING = [prompt("c1"), assistant("c2", "c1", "msg_c1", tool_use("toolu_c", "Bash"))]
+
+
+def _outcome(logs: SessionLogs) -> tuple[list[tuple[str, str | None]], str, str]:
+    native = logs.read()
+    ends = [(row[0], row[4]) for row in relation_rows(native) if row[0].startswith("child_")]
+    return ends, native.participants[1].execution_status.value, native.participants[1].lifecycle.value
+
+
+@pytest.mark.parametrize(
+    ("child", "ends", "execution"),
+    [
+        ([prompt("c1"), assistant("c2", "c1", "msg_c1")], [("child_completed", "completed")], "completed"),
+        ([assistant("c2", None, "m", stop_reason=None)], [("child_completed", "completed")], "completed"),
+        ([assistant("c2", None, "m", stop_reason="max_tokens")], [("child_completed", "max_tokens")], "completed"),
+        ([*_RUNNING, api_error("c3", "c2")], [("child_failed", "api_error_500")], "failed"),
+        ([*_RUNNING, api_error("c3", "c2", "500")], [("child_failed", "api_error")], "failed"),
+        (_RUNNING, [], "interrupted"),
+        ([prompt("c1")], [], "interrupted"),
+    ],
+    ids=["ended", "no stop reason", "max tokens", "api error", "odd status", "running", "no output"],
+)
+def test_completed_is_believed_only_where_the_childs_own_log_ends_so(
+    tmp_path: Path, child: list[Record], ends: list[tuple[str, str]], execution: str
+) -> None:
+    """`status: completed` is also said of children that ended in an API error."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs, child=child)
+    assert _outcome(logs)[:2] == (ends, execution)
+
+
+def test_an_end_that_goes_on_is_no_end(tmp_path: Path) -> None:
+    """An API error in the middle, and a text before a tool call in one answer without stop reason."""
+    logs = SessionLogs(tmp_path)
+    child = [
+        *_RUNNING,
+        api_error("c3", "c2"),
+        assistant("c4", "c3", "msg_c2", stop_reason=None),
+        assistant("c5", "c4", "msg_c2", tool_use("toolu_d", "Bash"), stop_reason=None),
+        assistant("c6", "c5", "msg_c2", stop_reason=None),
+    ]
+    foreground_run(logs, child=child)
+    assert _outcome(logs)[:2] == ([], "interrupted")
+
+
+@pytest.mark.parametrize(
+    ("child", "ends", "gap"),
+    [
+        (_RUNNING, [("child_failed", "failed")], False),
+        ([*_RUNNING, api_error("c3", "c2", 400)], [("child_failed", "api_error_400")], False),
+        ([assistant("c2", None, "msg_c1")], [], True),
+    ],
+    ids=["cut", "api error", "ended well"],
+)
+def test_an_error_result_is_a_failure_unless_the_childs_log_ends_well(
+    tmp_path: Path, child: list[Record], ends: list[tuple[str, str]], gap: bool
+) -> None:
+    """Two records that disagree give no relation but a gap."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs, child=child)
+    logs.write_root(
+        [
+            assistant("r2", None, "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", "Agent terminated", is_error=True, detail="Error: Agent terminated"),
+            assistant("r4", "r3", "msg_r2"),
+        ]
+    )
+    found, _, lifecycle = _outcome(logs)
+    assert (found, lifecycle) == (ends, "complete")
+    assert bool(gap_codes(logs.read())) is gap
+    assert ("result_delivered", ROOT, CHILD, 1, "error") in relation_rows(logs.read())
+
+
+def test_a_rejected_delegation_failed_nobody(tmp_path: Path) -> None:
+    """A tool call that was interrupted from outside settles the child, which did not fail by itself."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs, child=_RUNNING)
+    logs.write_root(
+        [
+            assistant("r2", None, "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", "Rejected", is_error=True, detail="User rejected tool use"),
+        ]
+    )
+    assert _outcome(logs) == ([], "interrupted", "complete")
+
+
+def _background(logs: SessionLogs, child: list[Record], *end: Record) -> None:
+    logs.write_root(
+        [
+            assistant("r2", None, "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", detail=launched()),
+            assistant("r4", "r3", "msg_r2"),
+            *end,
+        ]
+    )
+    logs.write_agent(child, meta={"toolUseId": "toolu_1"})
+
+
+def _stop(result: Record) -> list[Record]:
+    return [assistant("r5", "r4", "msg_r3", tool_use("toolu_2", "TaskStop", task_id=AGENT)), result]
+
+
+@pytest.mark.parametrize(
+    ("end", "lifecycle"),
+    [
+        ([], "pending"),
+        (_stop(tool_result("r6", "r5", "toolu_2", detail={"task_id": AGENT})), "complete"),
+        (_stop(tool_result("r6", "r5", "toolu_2", is_error=True)), "pending"),
+        ([notification("r5", "r4", AGENT, "toolu_1", "killed"), assistant("r6", "r5", "msg_r3")], "pending"),
+        ([notification("r5", "r4", AGENT, "toolu_1", "failed"), assistant("r6", "r5", "msg_r3")], "complete"),
+    ],
+    ids=["cut", "stopped", "stop failed", "killed", "failed"],
+)
+def test_a_background_child_is_settled_by_delivery_or_by_the_parents_own_stop(
+    tmp_path: Path, end: list[Record], lifecycle: str
+) -> None:
+    """One that was cut by anything else is pending."""
+    logs = SessionLogs(tmp_path)
+    _background(logs, _RUNNING, *end)
+    assert _outcome(logs)[2] == lifecycle
+
+
+def test_a_child_with_metadata_and_no_log_is_unknown(tmp_path: Path) -> None:
+    """It was launched and answered, and nothing tells how it ended."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    (logs.folder / SESSION / "subagents" / f"agent-{AGENT}.jsonl").unlink()
+    assert _outcome(logs) == ([], "unknown", "unknown")
+    assert gap_codes(logs.read()) == {"participant_log_missing"}
+
+
+def test_a_child_that_only_a_result_names_is_unknown_but_a_participant(tmp_path: Path) -> None:
+    """The harness's own record spells its id, so its calls can be told by their header."""
+    logs = SessionLogs(tmp_path)
+    logs.write_root(
+        [
+            assistant("r2", None, "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", detail=completed()),
+        ]
+    )
+    native = logs.read(agents=[AGENT])
+    assert [(item.key, item.lifecycle.value) for item in native.participants[1:]] == [(CHILD, "unknown")]
+    assert AGENT in {item.value for item in native.identity_claims}
+    assert gap_codes(native) == {"participant_log_missing"}
+
+
+def test_a_launch_without_any_trace_of_its_agent_is_named(tmp_path: Path) -> None:
+    """A tool call that went well proves that there was a child."""
+    logs = SessionLogs(tmp_path)
+    logs.write_root([assistant("r2", None, "msg_r1", tool_use("toolu_1")), tool_result("r3", "r2", "toolu_1")])
+    assert gap_codes(logs.read()) == {"participant_log_missing"}
+
+
+def test_a_refused_launch_is_no_hidden_child(tmp_path: Path) -> None:
+    """An error result of a call that launched nothing is no gap."""
+    logs = SessionLogs(tmp_path)
+    logs.write_root(
+        [assistant("r2", None, "msg_r1", tool_use("toolu_1")), tool_result("r3", "r2", "toolu_1", is_error=True)]
+    )
+    native = logs.read()
+    assert (len(native.participants), native.gaps) == (1, ())
+
+
+def test_a_child_that_waits_for_its_own_background_child_has_one_turn(tmp_path: Path) -> None:
+    """A notification wakes it within the same delegation, so its last end counts."""
+    logs = SessionLogs(tmp_path)
+    child = [
+        prompt("c1"),
+        assistant("c2", "c1", "msg_c1"),
+        notification("c3", "c2", "agrand", "toolu_g"),
+        assistant("c4", "c3", "msg_c2", tool_use("toolu_c", "Bash")),
+        api_error("c5", "c4"),
+    ]
+    foreground_run(logs, child=child)
+    assert _outcome(logs)[:2] == ([("child_failed", "api_error_500")], "failed")

@@ -1,0 +1,285 @@
+"""`finalize_capture` as a whole: what a published attempt holds."""
+
+import base64
+import hashlib
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.integrity import validate_attempt
+from roller_capture.vocabulary import DebugRetention, ExecutionStatus
+from tests.support.attempts import (
+    CHILD_AGENT,
+    AttemptBuilder,
+    gzipped,
+    message_body,
+    native_capture,
+    participant,
+    request_body,
+)
+from tests.support.publish import NATIVE_LOG, family_attempt, family_capture, lines, publish_family, use_capture
+
+COMPLETED = {"execution_status": ExecutionStatus.COMPLETED}
+
+
+def test_a_family_is_published_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call with its owner, every relation with its calls, and nothing but the three formal files."""
+    manifest = publish_family(tmp_path, monkeypatch, **COMPLETED).manifest
+    assert (manifest["capture_status"], manifest["status_reasons"], manifest["errors"]) == ("complete", [], [])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["calls.jsonl", "manifest.json", "relations.jsonl"]
+    calls = lines(tmp_path / "calls.jsonl")
+    root, child = (item["participant_id"] for item in manifest["participants"])
+    assert [call["participant_id"] for call in calls] == [root, child, root]
+    assert [call["export_status"] for call in calls] == ["exportable"] * 3
+    assert all(call["call_id"].split("_")[1] == "abcdefghij0123456789" for call in calls)
+    relations = lines(tmp_path / "relations.jsonl")
+    assert [item["type"] for item in relations] == ["spawn", "child_completed", "result_delivered", "result_in_context"]
+    assert {item["parent_call_id"] for item in relations} == {calls[0]["call_id"]}
+    assert relations[3]["context_call_id"] == calls[2]["call_id"]
+    assert relations[3]["context_pointer"] == "/messages/1/content/0"
+    assert all(not item["retained"] for item in relations[0]["evidence"] if item["source"] == NATIVE_LOG)
+    assert manifest["raw_retained"] is False
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_all_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures hold whole conversations: 0600 and 0700 whatever the umask."""
+    publish_family(tmp_path, monkeypatch, debug_retention=DebugRetention.FULL)
+    for path in tmp_path.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_field_order_on_disk_is_the_contract_with_context_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads can be read without contexts."""
+    publish_family(tmp_path, monkeypatch)
+    assert list(lines(tmp_path / "calls.jsonl")[0]) == [
+        "schema", "call_id", "participant_id", "identity_candidates", "sequence", "protocol", "endpoint", "model",
+        "purpose", "execution_status", "response_capture_status", "identity_status", "capture_status",
+        "export_status", "export_blockers", "output", "output_warnings", "response_id", "tool_refs", "usage", "http",
+        "timing", "errors", "native_identity", "response_path", "request_sha256", "context_sha256", "context_exact",
+        "context",
+    ]  # fmt: skip
+
+
+def test_raw_holds_what_the_evidence_points_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native logs, raw responses, events with references into calls.jsonl, and the map of sources; no request body."""
+    manifest = publish_family(tmp_path, monkeypatch, debug_retention=DebugRetention.FULL).manifest
+    calls = lines(tmp_path / "calls.jsonl")
+    assert sorted(manifest["files"]) == sorted(
+        ["calls.jsonl", "relations.jsonl", "raw/events.jsonl", "raw/sources.json", f"raw/native/{NATIVE_LOG}"]
+        + [f"raw/responses/{call['call_id']}.body" for call in calls]
+    )
+    sources = json.loads((tmp_path / "raw/sources.json").read_text())
+    log = (tmp_path / "raw/native" / NATIVE_LOG).read_bytes()
+    assert sources[NATIVE_LOG] == {
+        "path": f"raw/native/{NATIVE_LOG}",
+        "sha256": hashlib.sha256(log).hexdigest(),
+        "bytes": len(log),
+        "original": NATIVE_LOG,
+    }
+    events = lines(tmp_path / "raw/events.jsonl")
+    references = [event["body_ref"] for event in events if event["type"] == "request"]
+    assert references == [
+        {"file": "calls.jsonl", "line": index + 1, "call_id": call["call_id"], "pointer": "/context"}
+        for index, call in enumerate(calls)
+    ]
+    bodies = [event["body"]["path"] for event in events if event["type"] == "response"]
+    assert bodies == [call["response_path"] for call in calls]
+    assert all((tmp_path / path).is_file() for path in bodies)
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "exact"),
+    [
+        (b'{"model":"fake-model","a":"\\ud800"}',) * 2 + (True,),
+        (b'{"model":"fake-model","a":1234567890123456789012345678901234567890123456789012345678901234567890}',) * 2
+        + (True,),
+        (b'{"model":"fake-model","a":1.50, "b":1e400}',) * 2 + (True,),
+        (b'{"model":"x","model":"fake-model","a":1,"a":2}',) * 2 + (True,),
+        (b'{\n "model": "fake-model",\r\n "a": "\\n"\n}', b'{  "model": "fake-model",   "a": "\\n" }', False),
+        ('{"model":"fake-model","a":"\u2028\x85é"}'.encode(),) * 2 + (True,),
+        (b'\xef\xbb\xbf{"model":"fake-model"}', b'{"model":"fake-model"}', False),
+    ],
+)
+def test_context_is_the_requests_own_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes, text: bytes, exact: bool
+) -> None:
+    """Key order, repeated keys, number spelling and escapes stay; a line break between tokens becomes a space."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(body, message_body("msg_1"))
+    use_capture(monkeypatch, native_capture(participant("root"), response_ids={"msg_1": "root"}))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    line = (tmp_path / "calls.jsonl").read_bytes()
+    assert line.count(b"\n") == 1
+    assert line.endswith(b',"context":' + text + b"}\n")
+    call = lines(tmp_path / "calls.jsonl")[0]
+    assert call["context_exact"] is exact
+    assert call["context_sha256"] == call["request_sha256"] == hashlib.sha256(body).hexdigest()
+    assert call["export_status"] == "exportable"
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "raw"),
+    [
+        (b"model=x", {"encoding": "utf-8", "data": "model=x"}),
+        (b"", {"encoding": "utf-8", "data": ""}),
+        (b"\xff\x00", {"encoding": "base64", "data": base64.b64encode(b"\xff\x00").decode()}),
+        (b"[NaN]", {"encoding": "utf-8", "data": "[NaN]"}),
+        (b"[" * 2000 + b"]" * 2000, {"encoding": "utf-8", "data": "[" * 2000 + "]" * 2000}),
+    ],
+)
+def test_a_body_that_no_reader_could_parse_is_kept_raw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes, raw: dict[str, str]
+) -> None:
+    """`context` is null then, the bytes are all there, and the call is not exportable."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(body, message_body("msg_1"))
+    use_capture(monkeypatch, native_capture(participant("root"), response_ids={"msg_1": "root"}))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    call = lines(tmp_path / "calls.jsonl")[0]
+    assert (call["context"], call["context_raw"]) == (None, raw)
+    assert "context_not_json" in call["export_blockers"]
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize(("coding", "encode"), [("gzip", gzipped), ("zstd", zstandard.ZstdCompressor().compress)])
+def test_a_content_encoded_request_is_decoded_and_hashed_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coding: str, encode: Any
+) -> None:
+    """`request_sha256` is of the wire bytes, `context_sha256` of the decoded body."""
+    plain = request_body({"role": "user", "content": "hi"})
+    wire = encode(plain)
+    builder = AttemptBuilder(tmp_path)
+    builder.call(wire, message_body("msg_1"), content_encoding=coding)
+    builder.call(wire[:-4], message_body("msg_2"), content_encoding=coding)
+    use_capture(monkeypatch, native_capture(participant("root"), response_ids={"msg_1": "root", "msg_2": "root"}))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    whole, broken = lines(tmp_path / "calls.jsonl")
+    assert whole["context"] == json.loads(plain)
+    assert whole["request_sha256"] == hashlib.sha256(wire).hexdigest()
+    assert whole["context_sha256"] == hashlib.sha256(plain).hexdigest()
+    assert base64.b64decode(broken["context_raw"]["data"]) == wire[:-4]
+    assert {"context_not_json", "request_incomplete"} <= set(broken["export_blockers"])
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_one_bad_call_never_spoils_the_calls_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing and damaged body files are named on their own call; the others stay exportable."""
+    builder = family_attempt(tmp_path)
+    ask = request_body({"role": "user", "content": "x"})
+    builder.call(ask, message_body("msg_4"))
+    builder.call(ask, message_body("msg_5"))
+    builder.call(ask, None, status=None, end="failure", unreachable=True, cut_by=None, body=None)
+    (builder.work / "bodies" / "000004.request").unlink()
+    with (builder.work / "bodies" / "000005.response").open("ab") as stream:
+        stream.write(b" ")
+    use_capture(monkeypatch, family_capture())
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    calls = lines(tmp_path / "calls.jsonl")
+    assert [call["export_status"] for call in calls[:3]] == ["exportable"] * 3
+    assert [[error["code"] for error in call["errors"]] for call in calls[3:]] == [
+        ["body_file_missing"],
+        ["body_file_damaged"],
+        ["upstream_unreachable"],
+    ]
+    assert [call["execution_status"] for call in calls[3:]] == ["completed", "completed", "failed"]
+    assert "capture_error" in calls[4]["export_blockers"]
+    assert manifest["status_reasons"][0] == {
+        "code": "call_incomplete",
+        "count": 3,
+        "call_ids": [call["call_id"] for call in calls[3:]],
+    }
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_without_native_logs_calls_are_published_and_attributed_to_nobody(tmp_path: Path) -> None:
+    """Native logs missing is a named gap, and coverage is unknown, never complete."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body({"role": "user", "content": "x"}), message_body("msg_1"))
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    call = lines(tmp_path / "calls.jsonl")[0]
+    assert (call["participant_id"], call["identity_status"]) == (None, "unattributed")
+    assert manifest["capabilities"]["native_output_coverage"]["status"] == "unknown"
+    assert manifest["capture_status"] == "partial"
+    assert "native_logs_missing" in [error["code"] for error in manifest["errors"]]
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_an_adapter_that_breaks_costs_only_what_it_would_have_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug or a bomb in an adapter is a named gap."""
+
+    def explode(_source: object) -> None:
+        raise RecursionError("deep")
+
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body({"role": "user", "content": "x"}), message_body("msg_1"))
+    monkeypatch.setattr("roller_capture.finalize_attempt.find_adapter", lambda _name: explode)
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    assert [error["code"] for error in manifest["errors"]] == ["adapter_failed"]
+    assert manifest["counts"]["calls"] == 1
+
+
+def test_rows_of_an_adapter_that_break_its_contract_are_dropped_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relation to a participant that does not exist never reaches the published file."""
+    builder = family_attempt(tmp_path)
+    good = family_capture()
+    stranger = family_capture().relations[0]
+    object.__setattr__(stranger, "child_key", "nobody")
+    object.__setattr__(good, "relations", (*good.relations, stranger))
+    use_capture(monkeypatch, good)
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    assert [error["code"] for error in manifest["errors"]] == ["adapter_failed"]
+    assert manifest["counts"]["relations"]["spawn"] == 1
+    assert validate_attempt(tmp_path) == []
+
+
+def test_equal_faults_become_one_error_with_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand torn lines do not make a manifest of a thousand errors."""
+    builder = family_attempt(tmp_path)
+    builder.build()
+    with (builder.work / "events.jsonl").open("ab") as stream:
+        stream.write(b"{torn\n" * 1000)
+    use_capture(monkeypatch, family_capture())
+    errors = finalize_attempt(tmp_path, FinalizeRequest()).manifest["errors"]
+    assert [(error["code"], error["count"], error["locator"]) for error in errors] == [
+        ("event_unreadable", 1000, f"line:{len(builder.events) + 1}")
+    ]
+
+
+def test_a_masked_body_is_decoded_as_stored_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A masked copy of a content-encoded error body is stored decoded."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(
+        request_body(),
+        b'{"type":"error","error":{"type":"authentication_error","message":"bad key ****"}}',
+        status=401,
+        response_headers=(("content-type", "application/json"), ("content-encoding", "gzip")),
+        masked="decoded",
+    )
+    use_capture(monkeypatch, native_capture(participant("root")))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    call = lines(tmp_path / "calls.jsonl")[0]
+    assert (call["execution_status"], call["response_capture_status"]) == ("failed", "complete")
+    assert "credential_masked" in [error["code"] for error in call["errors"]]
+    assert call["output"]["error"]["message"] == "bad key ****"
+
+
+def test_native_ids_and_their_proof_stand_in_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Session, agent and message id, each piece of evidence with its source."""
+    publish_family(tmp_path, monkeypatch)
+    child = lines(tmp_path / "calls.jsonl")[1]["native_identity"]
+    assert child["agent_id"] == CHILD_AGENT
+    assert child["message_id"] == "msg_2"
+    assert [item["kind"] for item in child["evidence"]] == ["response_id", "native_header"]
+    assert all(item["source"] == NATIVE_LOG for item in child["evidence"])

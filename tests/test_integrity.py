@@ -1,0 +1,243 @@
+"""Whatever is changed after publication is found."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roller_capture.integrity import validate_attempt
+from roller_capture.vocabulary import DebugRetention
+from tests.support.publish import NATIVE_LOG, lines, publish_family
+
+Tamper = Callable[[Path], None]
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A published family with raw/."""
+    publish_family(tmp_path, monkeypatch, debug_retention=DebugRetention.FULL)
+    return tmp_path
+
+
+def test_an_untouched_attempt_is_valid(attempt: Path) -> None:
+    """Also under the deep check."""
+    assert validate_attempt(attempt, deep=True) == []
+
+
+def append(name: str, data: bytes) -> Tamper:
+    def change(attempt: Path) -> None:
+        with (attempt / name).open("ab") as stream:
+            stream.write(data)
+
+    return change
+
+
+def flip_byte(name: str) -> Tamper:
+    def change(attempt: Path) -> None:
+        data = bytearray((attempt / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (attempt / name).write_bytes(data)
+
+    return change
+
+
+def swap_lines(attempt: Path) -> None:
+    first, second, *rest = (attempt / "calls.jsonl").read_bytes().splitlines(keepends=True)
+    (attempt / "calls.jsonl").write_bytes(b"".join([second, first, *rest]))
+
+
+def replace_by_link(name: str) -> Tamper:
+    def change(attempt: Path) -> None:
+        copy = attempt.parent / "copy"
+        (attempt / name).rename(copy)
+        (attempt / name).symlink_to(copy)
+
+    return change
+
+
+def link_folder(attempt: Path) -> None:
+    moved = attempt.parent / "moved"
+    (attempt / "raw").rename(moved)
+    (attempt / "raw").symlink_to(moved)
+
+
+def pipe(attempt: Path) -> None:
+    (attempt / "relations.jsonl").unlink()
+    os.mkfifo(attempt / "relations.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "file"),
+    [
+        (append("calls.jsonl", b"\n"), "calls.jsonl"),
+        (append("relations.jsonl", b"{}\n"), "relations.jsonl"),
+        (append("raw/events.jsonl", b"{}\n"), "raw/events.jsonl"),
+        (flip_byte("calls.jsonl"), "calls.jsonl"),
+        (flip_byte(f"raw/native/{NATIVE_LOG}"), f"raw/native/{NATIVE_LOG}"),
+        (swap_lines, "calls.jsonl"),
+        (lambda attempt: (attempt / "relations.jsonl").unlink(), "relations.jsonl"),
+        (lambda attempt: (attempt / "raw/sources.json").unlink(), "raw/sources.json"),
+        (lambda attempt: (attempt / "raw/new.txt").write_text("x"), "raw/new.txt"),
+        (lambda attempt: (attempt / "extra").mkdir(), "extra"),
+        (lambda attempt: (attempt / "work").mkdir(), "work"),
+        (lambda attempt: (attempt / ".hidden").write_text(""), ".hidden"),
+        (replace_by_link("calls.jsonl"), "calls.jsonl"),
+        (replace_by_link("manifest.json"), "manifest.json"),
+        (link_folder, "raw"),
+        (pipe, "relations.jsonl"),
+        (lambda attempt: (attempt / "manifest.json").write_text("{"), "manifest.json"),
+        (lambda attempt: (attempt / "manifest.json").write_text("[]"), "manifest.json"),
+        (lambda attempt: (attempt / "manifest.json").write_bytes(b"\xff"), "manifest.json"),
+        (lambda attempt: (attempt / "manifest.json").unlink(), "manifest.json"),
+    ],
+)
+def test_a_changed_file_is_found_and_named(attempt: Path, tamper: Tamper, file: str) -> None:
+    """Bytes, order, lines, links, pipes, files added and removed."""
+    tamper(attempt)
+    assert file in [finding.file for finding in validate_attempt(attempt)]
+
+
+def rewrite_manifest(attempt: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Edits the manifest and makes its hashes match the files again, as a careful forger would."""
+    path = attempt / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name, info in manifest["files"].items():
+        if (attempt / name).is_file():
+            data = (attempt / name).read_bytes()
+            info |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def rewrite_call(number: int, **members: Any) -> Tamper:
+    def change(attempt: Path) -> None:
+        records = lines(attempt / "calls.jsonl")
+        records[number] |= members
+        (attempt / "calls.jsonl").write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in records))
+
+    return change
+
+
+def rewrite_relation(number: int, **members: Any) -> Tamper:
+    def change(attempt: Path) -> None:
+        records = lines(attempt / "relations.jsonl")
+        records[number] |= members
+        (attempt / "relations.jsonl").write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in records))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        rewrite_call(0, participant_id="p_nobody"),
+        rewrite_call(0, participant_id=None, identity_status="unattributed"),
+        rewrite_call(0, call_id="call_abcdefghij0123456789_000002"),
+        rewrite_call(0, sequence=2),
+        rewrite_call(0, execution_status="unknown"),
+        rewrite_call(0, execution_status="failed"),
+        rewrite_call(0, export_blockers=["model_mismatch"]),
+        rewrite_call(0, export_blockers=["no_such_blocker"], export_status="blocked"),
+        rewrite_call(0, response_path="raw/responses/none.body"),
+        rewrite_call(0, response_path="../../etc/passwd"),
+        rewrite_call(0, surprise=1),
+        rewrite_call(0, schema="roller.call/v9"),
+        rewrite_call(0, tool_refs=[]),
+        rewrite_relation(0, child_participant_id="p_nobody"),
+        rewrite_relation(0, parent_call_id="call_none"),
+        rewrite_relation(0, context_call_id="call_none"),
+        rewrite_relation(0, evidence=[]),
+        rewrite_relation(0, relation_id="rel_abcdefghij0123456789_000002"),
+        rewrite_relation(0, type="friendship"),
+        rewrite_relation(3, context_call_id=None),
+        rewrite_relation(3, context_call_id="call_abcdefghij0123456789_000002"),
+        rewrite_relation(3, receiver_participant_id="p_abcdefghij0123456789_002"),
+    ],
+)
+def test_a_forged_record_is_found_although_every_hash_matches(attempt: Path, tamper: Tamper) -> None:
+    """References to nowhere, statuses raised by hand, owners changed."""
+    tamper(attempt)
+    rewrite_manifest(attempt, lambda _manifest: None)
+    assert validate_attempt(attempt) != []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.update(capture_status="partial"),
+        lambda manifest: manifest["counts"].update(calls=4),
+        lambda manifest: manifest["counts"].update(exportable_calls=2),
+        lambda manifest: manifest["participants"][0]["call_ids"].pop(),
+        lambda manifest: manifest["participants"][0]["call_ids"].append("call_none"),
+        lambda manifest: manifest["participants"][1]["call_ids"].append(manifest["participants"][0]["call_ids"][0]),
+        lambda manifest: manifest["files"].update({"../x": {"sha256": "0" * 64, "bytes": 0}}),
+        lambda manifest: manifest["files"].update({"/etc/passwd": {"sha256": "0" * 64, "bytes": 0}}),
+        lambda manifest: manifest["files"].pop("relations.jsonl"),
+        lambda manifest: manifest["files"].pop("raw/sources.json"),
+        lambda manifest: manifest.update(raw_retained=False),
+        lambda manifest: manifest.update(schema="roller.capture/v2"),
+        lambda manifest: manifest.update(storage_layout="compact/v9"),
+        lambda manifest: manifest.update(extra=1),
+        lambda manifest: manifest["lifecycle"].update(status="pending"),
+        lambda manifest: manifest["lifecycle"].update(pending_participant_ids=["p_x"]),
+        lambda manifest: manifest["capabilities"]["native_output_coverage"].update(missing=["x"]),
+        lambda manifest: manifest["capabilities"]["native_output_coverage"].update(status="unknown"),
+        lambda manifest: manifest["errors"].append(
+            {"code": "hook_not_seen", "message": "x", "source": None, "locator": None, "count": 1}
+        ),
+    ],
+)
+def test_a_forged_manifest_is_found_by_the_records(attempt: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """What the manifest claims must follow from the records."""
+    rewrite_manifest(attempt, change)
+    assert validate_attempt(attempt) != []
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        rewrite_call(2, context={"messages": []}),
+        rewrite_call(2, context={"messages": []}, context_exact=False),
+        rewrite_relation(3, context_pointer="/messages/99"),
+        rewrite_relation(
+            0,
+            evidence=[
+                {"kind": "native_record", "source": NATIVE_LOG, "locator": "line:99", "retained": True},
+            ],
+        ),
+        rewrite_relation(
+            0,
+            evidence=[
+                {"kind": "native_record", "source": NATIVE_LOG, "locator": "line:1 tool:toolu_other", "retained": True}
+            ],
+        ),
+        rewrite_relation(
+            0, evidence=[{"kind": "native_record", "source": "../../x", "locator": "line:1", "retained": True}]
+        ),
+        rewrite_relation(
+            0, evidence=[{"kind": "native_record", "source": NATIVE_LOG, "locator": "somewhere", "retained": True}]
+        ),
+        rewrite_relation(
+            0, evidence=[{"kind": "tool_call_id", "source": "calls.jsonl", "locator": "line:77", "retained": True}]
+        ),
+    ],
+)
+def test_the_deep_check_resolves_every_locator_and_pointer(attempt: Path, tamper: Tamper) -> None:
+    """Evidence that points outside, to nothing, or to a line that does not hold its id."""
+    tamper(attempt)
+    rewrite_manifest(attempt, lambda _manifest: None)
+    assert validate_attempt(attempt, deep=True) != []
+
+
+def test_a_source_map_that_leads_elsewhere_is_found(attempt: Path) -> None:
+    """sources.json must name published files, with their hashes."""
+    path = attempt / "raw/sources.json"
+    sources = json.loads(path.read_text())
+    sources[NATIVE_LOG]["path"] = "../../../etc/passwd"
+    path.write_text(json.dumps(sources))
+    rewrite_manifest(attempt, lambda _manifest: None)
+    assert [finding.file for finding in validate_attempt(attempt, deep=True)] == ["raw/sources.json"]
