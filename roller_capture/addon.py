@@ -208,6 +208,8 @@ class CaptureAddon:
     @_guarded
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A request has begun: takes our headers off, and opens its record before anything goes upstream."""
+        if not flow.live:
+            return  # Read from a file by another addon: nothing of it goes over the wire.
         await self._ready.wait()
         head = _request_head(flow, _rewrite_request_headers(flow.request))
         session = self._live()

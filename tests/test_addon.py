@@ -174,6 +174,27 @@ async def test_requests_wait_for_the_recorder(context: Any, tmp_path: Path) -> N
     addon.done()
 
 
+async def test_flows_from_a_file_are_no_traffic(started: Started) -> None:
+    """`mitmdump -r FILE` runs the same hooks; nothing may be invented."""
+    flow = request_flow(status_code=200)
+    flow.live = False
+    await started.context.cycle(started.addon, flow)
+    assert [event["type"] for event in started.recording.events()] == ["recorder_started"]
+
+
+async def test_a_flow_without_sockets_is_recorded_by_its_hooks(started: Started) -> None:
+    """The order of hooks alone makes a whole record."""
+    flow = request_flow(status_code=200, content=b"answer")
+    await started.context.cycle(started.addon, flow)
+    assert [event["type"] for event in started.recording.events()[1:]] == [
+        "request_headers",
+        "request",
+        "response_headers",
+        "response",
+    ]
+    assert started.recording.body(started.recording.one("response")["body"]) == b"answer"
+
+
 async def test_another_addons_streaming_does_not_hide_a_request(started: Started) -> None:
     """`stream = True` is replaced by a tap, for else the body would pass unseen."""
     flow = request_flow()

@@ -117,7 +117,8 @@ class ChatFold:
             payload = {"type": "error", **payload}
         error = provider_error(payload)
         self._error = self._error or error
-        if error is None and "choices" not in payload and payload.get("usage") is None:
+        is_chunk = "choices" in payload or (payload.get("usage") is not None and "type" not in payload)
+        if error is None and not is_chunk:
             self._warnings.add(Code.UNKNOWN_EVENT, name_of(kind) if kind else "no type")
             return
         self._add_top(payload)

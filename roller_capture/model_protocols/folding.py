@@ -145,8 +145,13 @@ def provider_error(payload: JsonObject) -> str | None:
     words = [_word(error.get(name)) for name in ("type", "code")]
     kind, code = (None if word == "error" else word for word in words)
     label = f"{kind} ({code})" if kind and code else kind or code
-    message = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), None)
-    return ": ".join(part for part in (label, message) if part)[:_MESSAGE_LIMIT] or "error"
+    return ": ".join(part for part in (label, bare_error(error)) if part)[:_MESSAGE_LIMIT] or "error"
+
+
+def bare_error(payload: JsonObject) -> str | None:
+    """The text of `{"message": "…"}` or `{"detail": "…"}`, which gateways and frameworks answer with."""
+    texts = (payload.get(name) for name in ("message", "detail"))
+    return next((text[:_MESSAGE_LIMIT] for text in texts if isinstance(text, str) and text), None)
 
 
 def _word(value: object) -> str | None:

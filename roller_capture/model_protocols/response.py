@@ -11,7 +11,7 @@ from roller_capture.model_protocols.anthropic_messages import MessagesFold, read
 from roller_capture.model_protocols.chat_completions import ChatFold, read_completion
 from roller_capture.model_protocols.content_coding import DECODED_LIMIT, ContentDecoding
 from roller_capture.model_protocols.event_stream import fold_stream
-from roller_capture.model_protocols.folding import Fold, Folded, Warnings
+from roller_capture.model_protocols.folding import Fold, Folded, Warnings, bare_error
 from roller_capture.model_protocols.responses import ResponsesFold, read_response
 from roller_capture.model_protocols.types import DecodedResponse
 from roller_capture.model_protocols.verdict import Transfer, Verdict, judge, judge_without_head
@@ -146,6 +146,8 @@ def _read_json(protocol: Protocol, data: bytes, warnings: Warnings) -> Folded:
             warnings.add(OutputWarningCode.TEXT_NOT_UTF8, "the body")
         return folded
     folded = READERS[protocol](value, warnings)
+    if folded.shape is not None and isinstance(value, dict) and (message := bare_error(value)) is not None:
+        folded = dataclasses.replace(folded, error=message, shape=None)
     line, _ = json_text.one_line(text)
     # A JSON value is over where it is over: it is its own end mark, whatever it says.
     over = folded.terminal or folded.error is not None or folded.shape is not None

@@ -39,7 +39,7 @@ class Session(Generic[_FlowT]):
         # Errors of connection attempts by the client connection that asked for them. mitmproxy repeats them as the
         # error of each flow that waited, which tells those flows from ones that broke later.
         self.connect_errors: Final[dict[str, set[str]]] = {}
-        self._disk: Final = ThreadPoolExecutor(thread_name_prefix="roller-disk")
+        self._disk: Final = ThreadPoolExecutor(max_workers=32, thread_name_prefix="roller-disk")
 
     async def off_loop(self, work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         """Runs `work`, which may wait for the disk, without making other flows wait."""

@@ -81,7 +81,8 @@ def test_blocks_stand_in_the_order_of_their_index() -> None:
 def test_surrogate_pair_cut_between_deltas() -> None:
     """A character whose two UTF-16 halves came in two deltas is whole again."""
     halves = [sse(delta(0, "text_delta", text="HALF")).replace(b"HALF", half) for half in (rb"\ud83d", rb"\ude00")]
-    assert content(block(0, "text", text=""), *halves)[0]["text"] == "😀"
+    output = decode(ANTHROPIC, sse(START, block(0, "text", text=""), *halves)).output
+    assert output["content"][0]["text"] == "😀"
 
 
 def test_delta_without_its_start_is_kept_and_costs_completeness() -> None:

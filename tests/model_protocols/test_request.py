@@ -51,6 +51,7 @@ RESPONSES_REQUEST = {
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "rules"}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "mine"}]},
         {"type": "function_call", "call_id": "c1", "arguments": "mine", "name": "f"},
+        {"type": "mcp_call", "name": "f", "output": "run by the provider"},
         {"type": "reasoning", "content": [{"text": "mine"}], "summary": []},
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "two"}]},
@@ -69,7 +70,7 @@ REQUESTS = {ANTHROPIC: ANTHROPIC_REQUEST, CHAT: CHAT_REQUEST, RESPONSES: RESPONS
             [("t1", "/messages/2/content/0"), ("t2", "/messages/2/content/1"), ("s1", "/messages/2/content/3")],
         ),
         (CHAT, [("c1", "/messages/3"), ("c2", "/messages/4")]),
-        (RESPONSES, [("c1", "/input/5"), ("c2", "/input/6")]),
+        (RESPONSES, [("c1", "/input/6"), ("c2", "/input/7")]),
     ],
 )
 def test_tool_results(protocol: Protocol, expected: list[tuple[str, str]]) -> None:
@@ -109,10 +110,10 @@ def test_tool_results(protocol: Protocol, expected: list[tuple[str, str]]) -> No
             [
                 ("/input/0", "short form"),
                 ("/input/1/content/0", "rules"),
-                ("/input/5", "one"),
-                ("/input/6/output/0", "two"),
-                ("/input/7/content/0", "report"),
-                ("/input/8", "note"),
+                ("/input/6", "one"),
+                ("/input/7/output/0", "two"),
+                ("/input/8/content/0", "report"),
+                ("/input/9", "note"),
             ],
         ),
     ],

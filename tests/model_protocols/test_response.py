@@ -204,3 +204,13 @@ def test_warnings_are_bounded() -> None:
     decoded = decode(RESPONSES, sse(*events))
     assert len(decoded.warnings) == 100
     assert max(len(warning.detail) for warning in decoded.warnings) <= 80
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("other", Protocol)
+def test_stream_of_another_protocol_is_no_answer(protocol: Protocol, other: Protocol) -> None:
+    """A stream of another protocol than the endpoint's is not read as this one's, and is not completed."""
+    if protocol is not other:
+        name = {ANTHROPIC: "text.sse", CHAT: "text_usage.sse", RESPONSES: "text.sse"}[other]
+        decoded = decode(protocol, wire(other, name))
+        assert (decoded.output, decoded.execution_status) == (None, ExecutionStatus.INTERRUPTED)

@@ -150,6 +150,19 @@ def test_annotations_of_a_cut_text_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize("response", [None, 5, {}, {"id": "r"}, {"id": "r", "status": "in_progress", "error": None}])
+def test_failed_event_fails_whatever_its_response_says(response: Any) -> None:
+    """The event's own type is enough for a failure."""
+    decoded = decode(RESPONSES, sse(CREATED, {"type": "response.failed", "response": response}))
+    assert (decoded.execution_status, decoded.finish_reason) == ("failed", "failed")
+    assert decoded.errors[0].message == "response failed"
+
+
+def test_unfinished_response_has_no_finish_reason() -> None:
+    """`in_progress` is a state, no finish."""
+    assert decode(RESPONSES, sse(CREATED)).finish_reason is None
+
+
 def test_status_inside_the_terminal_event_counts_too() -> None:
     """A `response.completed` whose response says that it failed is failed."""
     event = completed()

@@ -375,6 +375,7 @@ def test_disk_error_is_named(protocol: Protocol) -> None:
         (ANTHROPIC, "error_midway.sse", {}, "overloaded_error: Overloaded"),
         (ANTHROPIC, "error.json", {"status": 429}, "HTTP 429: rate_limit_error: Slow down"),
         (CHAT, "error_midway.sse", {}, "502: Provider disconnected"),
+        (CHAT, "bare_error.sse", {}, "server_error (overloaded): The server is overloaded"),
         (CHAT, "error.json", {"status": 404}, "HTTP 404: invalid_request_error (model_not_found): Invalid model"),
         (RESPONSES, "failed.sse", {}, "server_error: The model broke"),
         (RESPONSES, "error_event.sse", {}, "rate_limit_exceeded: Slow down"),
@@ -383,3 +384,13 @@ def test_disk_error_is_named(protocol: Protocol) -> None:
 def test_providers_own_words_are_kept(protocol: Protocol, name: str, options: dict[str, Any], message: str) -> None:
     """Error type, code and text of the provider stand in the error (H7, H11, H24)."""
     assert decode(protocol, wire(protocol, name), **options).errors[0].message == message
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("body", [b'{"detail":"Not allowed"}', b'{"message":"Not allowed","code":5}'])
+def test_bare_error_bodies(protocol: Protocol, body: bytes) -> None:
+    """A JSON object that is no answer but has a text says that text, with 200 and with an error status."""
+    assert [(error.code, error.message) for error in decode(protocol, body).errors] == [
+        ("provider_error", "Not allowed")
+    ]
+    assert decode(protocol, body, status=403).errors[0].message == "HTTP 403: Not allowed"

@@ -11,7 +11,7 @@ import h2.connection
 import h2.errors
 import h2.events
 
-from tests.support.upstream import SeenRequest, Upstream
+from tests.support.upstream import HANG_GUARD, SeenRequest, Upstream
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Http2Client:
     async def read_until(self, found: Callable[[], bool]) -> None:
         """Reads until `found` holds or the connection ends."""
         while not found():
-            data = await self.reader.read(1 << 16)
+            data = await asyncio.wait_for(self.reader.read(1 << 16), HANG_GUARD)
             if not data:
                 return
             for event in self.h2.receive_data(data):

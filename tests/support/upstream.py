@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 import h11
 
+HANG_GUARD = 60.0
+"""Seconds after which a test that waits for something that never comes fails instead of hanging."""
+
 Fields = list[tuple[bytes, bytes]]
 
 
@@ -198,7 +201,7 @@ class Client:
             try:
                 event = self._parser.next_event()
                 if event is h11.NEED_DATA:
-                    self._parser.receive_data(await self.reader.read(1 << 16))
+                    self._parser.receive_data(await asyncio.wait_for(self.reader.read(1 << 16), HANG_GUARD))
                     continue
             except (h11.RemoteProtocolError, ConnectionError, ssl.SSLError):
                 break
@@ -247,5 +250,6 @@ async def call(
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Waits until something holds that another task or process brings about."""
-    while not condition():  # noqa: ASYNC110 - what is waited for is a file, which has no event
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(HANG_GUARD):
+        while not condition():  # noqa: ASYNC110 - what is waited for is a file, which has no event
+            await asyncio.sleep(0.01)

@@ -19,7 +19,7 @@ DELEGATION_TOOLS = frozenset({"Agent", "Task"})
 """`Task` up to 2.1.50, `Agent` from 2.1.114 on."""
 
 RESUME_TOOLS = frozenset({"SendMessage"})
-STOP_TOOLS = frozenset({"TaskStop", "KillShell", "KillTask"})
+STOP_TOOLS = frozenset({"TaskStop", "KillShell"})
 
 _LAUNCH_TEXT = "Async agent launched successfully"
 _AGENT_LINE = re.compile(r"^agentId: ([A-Za-z0-9_-]{1,128})\b", re.MULTILINE)

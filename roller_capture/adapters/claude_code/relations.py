@@ -47,7 +47,10 @@ class RelationFinder:
         self._gaps = gaps
         self._deliveries = DeliveryFinder(executors, gaps)
         self._found = NativeRelations(self._deliveries.relations, self._deliveries.probes)
-        self._stopped = {(item.group, agent_id) for item in executors.by_key.values() for agent_id in _stops(item)}
+        self._stoppers: dict[tuple[str, str], set[str]] = {}
+        for executor in executors.by_key.values():
+            for agent_id in _stops(executor):
+                self._stoppers.setdefault((executor.group, agent_id), set()).add(executor.key)
 
     def find(self) -> NativeRelations:
         """The relations of all children."""
@@ -138,12 +141,20 @@ class RelationFinder:
         known = bool(delegations) and all(item.parent is not None for item in delegations)
         if not known or not child.has_log or child.key in self._delegations.contradicted:
             return LifecycleStatus.UNKNOWN
-        if (child.group, child.agent_id) in self._stopped:
+        if self._stopped_from_above(child):
             return LifecycleStatus.COMPLETE
         if not all(said.settled for said in statements):
             return LifecycleStatus.PENDING
         contradicts = last is EndState.RUNNING and bool(statements[-1].completed)
         return LifecycleStatus.UNKNOWN if contradicts else LifecycleStatus.COMPLETE
+
+    def _stopped_from_above(self, child: Executor) -> bool:
+        """Whether the child's parent, or one of its parents, ended it by its own tool call."""
+        stoppers = self._stoppers.get((child.group, child.agent_id or ""), set())
+        above = child.parent_key
+        while stoppers and above is not None and above not in stoppers:
+            above = self._executors.by_key[above].parent_key
+        return bool(stoppers) and above is not None
 
     def _name_hidden_children(self) -> None:
         """Launches that went well and of whose agent nothing is left."""

@@ -146,6 +146,15 @@ def test_a_background_child_is_settled_by_delivery_or_by_the_parents_own_stop(
     assert _outcome(logs)[2] == lifecycle
 
 
+def test_a_stop_by_another_child_does_not_settle_a_child(tmp_path: Path) -> None:
+    """Only the parent's own stop is an end that needs no delivery."""
+    logs = SessionLogs(tmp_path)
+    _background(logs, _RUNNING)
+    stop = _stop(tool_result("r6", "r5", "toolu_2", detail={"task_id": AGENT}))
+    logs.write_agent(stop, "asibling", {"toolUseId": "toolu_other"})
+    assert _outcome(logs)[2] == "pending"
+
+
 def test_a_child_with_metadata_and_no_log_is_unknown(tmp_path: Path) -> None:
     """It was launched and answered, and nothing tells how it ended."""
     logs = SessionLogs(tmp_path)
