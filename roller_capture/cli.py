@@ -12,16 +12,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from roller_capture import __version__, json_text
-from roller_capture.decode_command import decode_file, render
-from roller_capture.demo import run_demo
 from roller_capture.errors import RollerError
-from roller_capture.finalize_attempt import FinalizeOutcome, FinalizeRequest, finalize_attempt
-from roller_capture.integrity import Finding, validate_attempt
-from roller_capture.publication import MANIFEST
-from roller_capture.published import find_attempts, read_manifest
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import progress, safe, say
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus, Protocol
+
+# Each command imports what it needs: `--help` and `view` must not wait for the finalizer's or the demo's imports.
 
 app = typer.Typer(
     name="roller-capture",
@@ -88,6 +84,8 @@ def finalize(
 
     Example: roller-capture finalize runs/attempt-0001 --native ~/agent-home
     """
+    from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+
     aliases = _aliases(model_alias or [])
     if native is not None and not native.is_dir():
         _fail(RollerError(f"{native}: is no directory: --native names the HOME of the run", exit_code=2))
@@ -103,7 +101,7 @@ def finalize(
             say(f"error: {error}")
             worst = max(worst, error.exit_code)
             continue
-        say(_outcome_line(attempt, outcome))
+        say(_outcome_line(attempt, outcome.manifest, before=outcome.already_published))
         if strict and outcome.manifest["capture_status"] != "complete":
             worst = max(worst, 1)
     raise typer.Exit(worst)
@@ -119,10 +117,9 @@ def _aliases(pairs: Iterable[str]) -> dict[str, str]:
     return aliases
 
 
-def _outcome_line(attempt: Path, outcome: FinalizeOutcome) -> str:
-    manifest = outcome.manifest
+def _outcome_line(attempt: Path, manifest: dict[str, Any], *, before: bool) -> str:
     counts = manifest["counts"]
-    done = "was published before" if outcome.already_published else "published"
+    done = "was published before" if before else "published"
     line = (
         f"{attempt}: {done}, capture {manifest['capture_status']}: {counts['calls']} calls "
         f"({counts['exportable_calls']} exportable), {counts['participants']} participants, "
@@ -147,6 +144,8 @@ def validate(
 
     Example: roller-capture validate runs/ --deep --json
     """
+    from roller_capture.published import find_attempts
+
     results: list[dict[str, Any]] = []
     worst = 0
     for path in paths:
@@ -169,11 +168,16 @@ def validate(
 
 
 def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[str, Any]:
+    from roller_capture.integrity import validate_attempt
+    from roller_capture.publication import MANIFEST
+    from roller_capture.published import read_manifest
+
     path = safe(str(attempt))
     if not (attempt / MANIFEST).exists():
         status = "unfinished-allowed" if allow_unfinished else "unfinished"
         message = "is not published: run roller-capture finalize on it"
-        return {"path": path, "status": status, "capture_status": None, "findings": [_finding(attempt, message)]}
+        finding = {"file": safe(attempt.name), "message": message}
+        return {"path": path, "status": status, "capture_status": None, "findings": [finding]}
     findings = validate_attempt(attempt, deep=deep)
     capture_status = None if findings else read_manifest(attempt)["capture_status"]
     return {
@@ -182,10 +186,6 @@ def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[
         "capture_status": capture_status,
         "findings": [{"file": safe(item.file), "message": safe(item.message)} for item in findings],
     }
-
-
-def _finding(attempt: Path, message: str) -> dict[str, str]:
-    return Finding(safe(attempt.name), message)._asdict()
 
 
 def _say_result(result: dict[str, Any]) -> None:
@@ -207,6 +207,8 @@ def decode(
 
     Example: roller-capture decode --protocol anthropic-messages raw/responses/*.body
     """
+    from roller_capture.decode_command import decode_file, render
+
     worst = 0
     for file in files:
         try:
@@ -215,6 +217,30 @@ def decode(
             say(f"error: {error}")
             worst = max(worst, error.exit_code)
     raise typer.Exit(worst)
+
+
+@app.command()
+def view(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    evidence: Annotated[bool, typer.Option("--evidence", help="Name the source and place of every proof.")] = False,
+    no_calls: Annotated[bool, typer.Option("--no-calls", help="Show the agents without their single calls.")] = False,
+    width: Annotated[int | None, typer.Option(min=20, help="Columns of the terminal [default: as it is].")] = None,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours on a terminal.")] = False,
+) -> None:
+    """Show the calls of a published attempt as a tree by agent, or a folder of attempts as a table.
+
+    Example: roller-capture view runs/attempt-0001 --evidence
+    """
+    from roller_capture.view.command import view as show_attempts
+
+    try:
+        code = show_attempts(
+            path, json_output=json_output, evidence=evidence, calls=not no_calls, width=width, color=not no_color
+        )
+    except RollerError as error:
+        _fail(error)
+    raise typer.Exit(code)
 
 
 @app.command("addon-path")
@@ -234,6 +260,8 @@ def demo(
     directory: Annotated[Path, typer.Argument(help="Where to put the attempt.")] = Path("demo-attempt"),
 ) -> None:
     """Record, finalize and validate a scripted agent with one subagent; no credentials, no harness."""
+    from roller_capture.demo import run_demo
+
     try:
         raise typer.Exit(run_demo(directory))
     except RollerError as error:

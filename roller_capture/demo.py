@@ -8,16 +8,14 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from roller_capture import json_text
 from roller_capture.demo_client import run_client
 from roller_capture.errors import RollerError
 from roller_capture.proxy_process import ProxyProcess
 from roller_capture.scripted_provider import AgentScript, Reply, Script, ScriptedProvider, ToolUse
-from roller_capture.terminal import safe, say
+from roller_capture.terminal import say
+from roller_capture.view.command import view
 
 _PROMPT = "ROOT: have a subagent greet you, then report."
 _CHILD_PROMPT = "CHILD: greet."
@@ -38,9 +36,7 @@ def run_demo(directory: Path, *, keep_raw: bool = True) -> int:
         command = ["finalize", str(attempt), "--harness", "claude-code", "--native", home]
         command += ["--execution-status", "completed"]
         code = _roller_capture(*command, "--capture-debug", retention) or _roller_capture("validate", str(attempt))
-    if code == 0:
-        sys.stdout.writelines(f"{safe(line)}\n" for line in _report(attempt))
-    return code
+    return code or view(attempt)
 
 
 def _next_attempt(directory: Path) -> Path:
@@ -82,33 +78,3 @@ def _roller_capture(*arguments: str) -> int:
     return subprocess.run(
         [sys.executable, "-m", "roller_capture", *arguments], stdout=sys.stderr, check=False
     ).returncode
-
-
-def _report(attempt: Path) -> Iterator[str]:
-    """The published attempt as a person reads it: each participant with its calls, then the relations."""
-    manifest = json_text.parse((attempt / "manifest.json").read_bytes())
-    calls = {call["call_id"]: call for call in _lines(attempt / "calls.jsonl")}
-    names = {participant["participant_id"]: _name(participant) for participant in manifest["participants"]}
-    yield f"{attempt}: capture {manifest['capture_status']}"
-    for participant in manifest["participants"]:
-        yield f"{names[participant['participant_id']]}, {participant['execution_status']}"
-        yield from (f"  {_call_line(calls[call_id])}" for call_id in participant["call_ids"])
-    for relation in _lines(attempt / "relations.jsonl"):
-        parent, child = (names.get(relation[f"{side}_participant_id"], "?") for side in ("parent", "child"))
-        yield f"{relation['type']}: {parent} -> {child} ({relation['tool_call_id']})"
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json_text.parse(line) for line in path.read_bytes().splitlines()]
-
-
-def _name(participant: dict[str, Any]) -> str:
-    agent = participant["native_ids"].get("agent_id")
-    return f"{participant['role']} {agent[0]}" if agent else str(participant["role"])
-
-
-def _call_line(call: dict[str, Any]) -> str:
-    output = call["output"] or {"content": []}
-    said = [block["text"] if block["type"] == "text" else f"-> {block['name']}" for block in output["content"]]
-    head = f"#{call['sequence']} {call['model']['requested']} {call['execution_status']} {call['export_status']}"
-    return f"{head}: {' '.join(said)}"

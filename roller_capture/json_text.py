@@ -155,11 +155,15 @@ def dumps_indented(value: JsonValue) -> bytes:
 
 
 def dumps_ascii(value: JsonValue) -> str:
-    """Like `dumps`, with everything beyond ASCII escaped: for terminals and pipes of unknown encoding."""
+    """Like `dumps`, with DEL and everything beyond ASCII escaped: for terminals and pipes of unknown encoding."""
     text = dumps(value).decode("utf-8")
-    if text.isascii():
+    if text.isascii() and "\x7f" not in text:
         return text
-    return re.sub(r"[^\x00-\x7f]", lambda match: json.dumps(match.group())[1:-1], text)
+    return re.sub(r"[^\x00-\x7e]", _escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "\\u007f" if match.group() == "\x7f" else json.dumps(match.group())[1:-1]
 
 
 def _fragment(value: object) -> orjson.Fragment:

@@ -15,6 +15,8 @@ _SHOW_PROGRESS_FROM: Final = 20
 
 def safe(text: str) -> str:
     """The text on one line, with control, format and surrogate characters escaped: data never drives the terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in _HIDDEN else char
         for char in text

@@ -46,21 +46,11 @@ def test_it_publishes_a_complete_attempt(directory: Path, shown: subprocess.Comp
 
 def test_it_prints_a_call_list_per_participant(shown: subprocess.CompletedProcess[str]) -> None:
     """The result is on stdout, what happened on the way on stderr."""
-    lines = shown.stdout.splitlines()
-    assert lines[0].endswith("attempt-0001: capture complete")
-    calls = [re.sub(r" \[n0n[0-9a-f]+n\]", "", line) for line in lines[1:7]]
-    assert re.fullmatch(r"root, completed", calls[0])
-    assert calls[1] == "  #1 scripted-model completed exportable: I delegate. -> Agent"
-    assert calls[2] == "  #4 scripted-model completed exportable: It said hello."
-    assert re.fullmatch(r"child a[0-9a-f]{16}, completed", calls[3])
-    assert calls[4] == "  #2 scripted-model completed exportable: I greet. -> Bash"
-    assert calls[5] == "  #3 scripted-model completed exportable: Hello!"
-    assert sorted(line.partition(":")[0] for line in lines[7:]) == [
-        "child_completed",
-        "result_delivered",
-        "result_in_context",
-        "spawn",
-    ]
+    lines = [line.strip() for line in shown.stdout.splitlines()]
+    assert any(line.startswith("root  completed") for line in lines)
+    assert [line.split()[0] for line in lines if line.startswith("#")] == ["#1", "#2", "#3", "#4"]
+    assert any("#1" in line and "calls Agent" in line for line in lines)
+    assert any(line.startswith("spawned by Agent") and "in #1" in line for line in lines)
     assert "$ mitmdump" in shown.stderr
     assert "$ roller-capture finalize" in shown.stderr
     assert "$ roller-capture validate" in shown.stderr

@@ -46,7 +46,7 @@ class CallStatuses(NamedTuple):
 def call_statuses(call: SurveyedCall, identity: Identity, model_match: str) -> CallStatuses:
     """Joins what the request, the response, the files, the model names and the identity say about one call."""
     errors = _call_errors(call, identity)
-    damaged = any(error.code in _CAPTURE_ERRORS for error in errors)
+    damaged = any(error.code in _CAPTURE_ERRORS for error in errors) or _not_stored(call)
     response_status = call.response.response_capture_status
     if damaged and response_status is ResponseCaptureStatus.COMPLETE:
         response_status = ResponseCaptureStatus.PARTIAL
@@ -85,10 +85,17 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
     ]
     if recorded.masked:
         message = "a credential that the error body echoed is masked in the stored copy"
+        if _not_stored(call):
+            message = "the encoded error body was too large to be checked for credentials, so it was not stored"
         errors.append(CallError(code=CallErrorCode.CREDENTIAL_MASKED, message=message))
     if identity.conflict is not None:
         errors.append(CallError(code=CallErrorCode.IDENTITY_CONFLICT, message=identity.conflict))
     return errors
+
+
+def _not_stored(call: SurveyedCall) -> bool:
+    """An encoded error body that the recorder could not check is not on disk; only its event says so."""
+    return call.recorded.masked == "decoded" and call.recorded.response_body is None
 
 
 _CUTS = frozenset({CallErrorCode.RESPONSE_CUT, CallErrorCode.REQUEST_CUT})

@@ -67,6 +67,15 @@ UNKNOWN_OWNER = Identity(IdentityStatus.UNATTRIBUTED, None, (), ())
         ),
         (
             {},
+            {"execution_status": ExecutionStatus.FAILED, "blockers": (Blocker.EXECUTION_NOT_COMPLETED,)},
+            {"masked": "decoded"},
+            RESOLVED,
+            "equal",
+            "partial",
+            ["execution_not_completed", "capture_error"],
+        ),
+        (
+            {},
             {"response_capture_status": ResponseCaptureStatus.MISSING, "blockers": (Blocker.EXECUTION_NOT_COMPLETED,)},
             {},
             RESOLVED,

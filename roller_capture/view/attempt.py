@@ -1,0 +1,207 @@
+"""Gathers what a published attempt says, without its contexts: manifest, call heads, relations, and what is wrong.
+
+Every record is checked against its schema first, so all that follows may rely on the shapes. A manifest that is no
+manifest raises; a damaged line becomes a finding, and the rest is kept.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture import json_text
+from roller_capture.errors import RollerError
+from roller_capture.publication import CALLS, MANIFEST, RELATIONS
+from roller_capture.published import is_regular_file, read_manifest, relation_lines
+from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
+from roller_capture.schemas import schema_findings
+from roller_capture.view.heads import CallFile, Head
+from roller_capture.view.provider_words import Tokens, finish_word, token_counts
+from roller_capture.vocabulary import ExportStatus
+
+_LEFT_OUT: Final = ("output", "context", "context_raw")
+_LIFECYCLE_OF_OLD_RECORDS: Final = {"status": "unknown", "pending_participant_ids": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: its record without `output` and `context`, and what its output says."""
+
+    record: dict[str, Any]
+    finish: str | None
+    tokens: Tokens
+
+    @property
+    def call_id(self) -> str:
+        """Its id."""
+        return str(self.record["call_id"])
+
+    @property
+    def number(self) -> int:
+        """Its place in the order of arrival: for reading."""
+        return int(self.record["sequence"])
+
+    @property
+    def exportable(self) -> bool:
+        """May it enter per-call export?"""
+        return bool(self.record["export_status"] == ExportStatus.EXPORTABLE)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A published attempt. `findings` are (file, what is wrong); `lifecycle` is `None` in old records."""
+
+    path: Path
+    manifest: dict[str, Any]
+    calls: list[Call] = field(default_factory=list)
+    relations: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def lifecycle(self) -> dict[str, Any] | None:
+        """The manifest's member, which old records lack."""
+        return self.manifest.get("lifecycle")
+
+    def wall_seconds(self) -> float | None:
+        """From the first request's start to the last end of an exchange."""
+        starts = [call.record["timing"]["request_start"] for call in self.calls]
+        ends = [call.record["timing"]["end"] for call in self.calls]
+        first = min((item for item in starts if item is not None), default=None)
+        last = max((item for item in ends if item is not None), default=None)
+        try:
+            return None if first is None or last is None else (_moment(last) - _moment(first)).total_seconds()
+        except ValueError:  # the form of a time, but no time: month 13
+            return None
+
+
+def load_attempt(path: Path) -> Attempt:
+    """Reads the attempt in `path`. Raises `RollerError` (exit 1) when it is not published or has no usable manifest."""
+    if not (path / MANIFEST).exists():
+        raise RollerError(f"{path}: is not published: run roller-capture finalize {shlex.quote(str(path))}")
+    attempt = Attempt(path, _checked_manifest(path))
+    _check_size(attempt, CALLS)
+    _check_size(attempt, RELATIONS)
+    _load_calls(attempt)
+    _load_relations(attempt)
+    _check_owners(attempt)
+    return attempt
+
+
+def finding_lines(attempt: Attempt) -> list[str]:
+    """One line for each finding: the file, what is wrong, what to do."""
+    return [f"{attempt.path / name}: {message}: {_what_to_do(attempt.path)}" for name, message in attempt.findings]
+
+
+def _what_to_do(path: Path) -> str:
+    return f"run roller-capture validate {shlex.quote(str(path))}"
+
+
+def _checked_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = read_manifest(path)
+    except RollerError as error:
+        raise RollerError(f"{error}: {_what_to_do(path)}") from None
+    schema, layout = manifest.get("schema"), manifest.get("storage_layout")
+    if schema != CAPTURE_SCHEMA or layout != STORAGE_LAYOUT:
+        raise RollerError(
+            f"{path / MANIFEST}: format {_short(schema)}, layout {_short(layout)} cannot be shown by this version:"
+            " use the roller-capture that wrote it"
+        )
+    complete = {"lifecycle": _LIFECYCLE_OF_OLD_RECORDS, **manifest}
+    problem = next(schema_findings("roller.capture.v1.json", complete), None)
+    if problem is not None:
+        raise RollerError(f"{path / MANIFEST}: is no valid manifest ({problem}): {_what_to_do(path)}")
+    return manifest
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _check_size(attempt: Attempt, name: str) -> None:
+    """The cheap half of the integrity check; hashes are validate's."""
+    listed = attempt.manifest["files"].get(name)
+    path = attempt.path / name
+    if listed is not None and is_regular_file(path) and path.stat().st_size != listed["bytes"]:
+        actual = path.stat().st_size
+        attempt.findings.append((name, f"has {actual} bytes, the manifest says {listed['bytes']}: it was changed"))
+
+
+def _load_calls(attempt: Attempt) -> None:
+    try:
+        with CallFile(attempt.path / CALLS) as file:
+            for head in file.heads():
+                _take_call(attempt, head)
+            if len(attempt.calls) != attempt.manifest["counts"]["calls"]:
+                # A wrong length in a record may have led past a line.
+                _forget_calls(attempt)
+                for head in file.heads(trust_lengths=False):
+                    _take_call(attempt, head)
+    except OSError as error:
+        attempt.findings.append((CALLS, f"cannot be read ({error.strerror or error})"))
+
+
+def _forget_calls(attempt: Attempt) -> None:
+    attempt.calls.clear()
+    attempt.findings = [(name, message) for name, message in attempt.findings if not name.startswith(f"{CALLS}:")]
+
+
+def _take_call(attempt: Attempt, line: Head) -> None:
+    where = f"{CALLS}:{line.number}"
+    if line.problem is not None:
+        attempt.findings.append((where, line.problem))
+    if line.head is None:
+        return
+    problem = next(schema_findings("roller.call.v1.json", {**line.head, "output": None, "context": None}), None)
+    if problem is not None:
+        attempt.findings.append((where, f"no valid call record ({problem})"))
+        return
+    finish = finish_word(line.head["protocol"], line.head.get("output"))
+    record = {key: value for key, value in line.head.items() if key not in _LEFT_OUT}
+    attempt.calls.append(Call(record, finish, token_counts(record["usage"])))
+
+
+def _load_relations(attempt: Attempt) -> None:
+    known = {item["participant_id"] for item in attempt.manifest["participants"]}
+    for where, relation, problem in _relations(attempt.path / RELATIONS):
+        if problem is not None:
+            attempt.findings.append((where, problem))
+        elif relation["child_participant_id"] not in known:
+            attempt.findings.append((where, "its child is not in the manifest"))
+        else:
+            attempt.relations.append(relation)
+
+
+def _relations(path: Path) -> Iterator[tuple[str, dict[str, Any], str | None]]:
+    """(file and line, relation, what is wrong); a line that is no JSON ends it."""
+    if not is_regular_file(path):
+        yield RELATIONS, {}, "is no regular file" if path.exists() else "is missing"
+        return
+    try:
+        for number, relation in relation_lines(path):
+            problem = next(schema_findings("roller.relation.v1.json", relation), None)
+            yield f"{RELATIONS}:{number}", relation, problem and f"no valid relation record ({problem})"
+    except (json_text.JsonError, OSError) as error:
+        yield RELATIONS, {}, str(error)
+
+
+def _check_owners(attempt: Attempt) -> None:
+    """The calls are those that the manifest names, each once."""
+    manifest = attempt.manifest
+    ids = {call.call_id for call in attempt.calls}
+    claimed = [call_id for item in manifest["participants"] for call_id in item["call_ids"]]
+    missing = sum(call_id not in ids for call_id in claimed)
+    if missing:
+        attempt.findings.append((MANIFEST, f"names {missing} calls that {CALLS} does not hold"))
+    if len(ids) != len(attempt.calls):
+        attempt.findings.append((CALLS, "call_id is not unique"))
+    if len(attempt.calls) != manifest["counts"]["calls"]:
+        message = f"{len(attempt.calls)} calls can be read, the manifest counts {manifest['counts']['calls']}"
+        attempt.findings.append((CALLS, message))
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

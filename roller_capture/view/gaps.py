@@ -1,0 +1,171 @@
+"""What is missing in a capture, one plain sentence each, and what to do where there is something to do."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roller_capture.view.attempt import Attempt
+from roller_capture.view.family import Family
+from roller_capture.view.words import LONGEST_TEXT, call_numbers, count, cut, listing
+from roller_capture.vocabulary import AttemptErrorCode, StatusReason
+
+NextStep = str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One thing that is missing. `code` is the status reason or error code that says so."""
+
+    code: str
+    sentence: str
+    next_step: NextStep = None
+    call_ids: tuple[str, ...] = ()
+    participant_ids: tuple[str, ...] = ()
+
+
+_NATIVE_LOGS: Final = "Next time give finalize the harness's own logs: --native HOME_OF_THE_RUN"
+_REPORT: Final = "Please report it with the harness's version and the file named here"
+
+ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
+    AttemptErrorCode.UNRECOGNISED_MODEL_REQUEST: (
+        "A request that looks like a model call went to an endpoint that is not known, so it is no call here",
+        "See raw/unrecognised/, and point the harness at a supported endpoint",
+    ),
+    AttemptErrorCode.WEBSOCKET_PASSED: (
+        "A websocket passed on a model endpoint, and what it carried was not recorded",
+        "Make the harness use plain HTTP",
+    ),
+    AttemptErrorCode.RECORDER_ERROR: ("The recorder met an error", None),
+    AttemptErrorCode.RECORDER_NOT_CLOSED: (
+        "The recorder was killed before it could close, so calls that were open then have no end",
+        "Stop the proxy with Ctrl-C or SIGTERM when the harness has ended",
+    ),
+    AttemptErrorCode.EVENTS_MISSING: ("The recorder's events are missing", None),
+    AttemptErrorCode.EVENT_UNREADABLE: ("An event of the recorder cannot be read", None),
+    AttemptErrorCode.ATTEMPT_FILE_UNREADABLE: ("The recorder's attempt.json cannot be read", None),
+    AttemptErrorCode.NATIVE_LOGS_MISSING: ("The harness's own logs were not there", _NATIVE_LOGS),
+    AttemptErrorCode.NATIVE_LOG_UNREADABLE: ("A native log cannot be read", None),
+    AttemptErrorCode.NATIVE_LINE_UNREADABLE: ("A line of a native log cannot be read", None),
+    AttemptErrorCode.NATIVE_SHAPE_UNKNOWN: ("A native record has a shape that is not known", _REPORT),
+    AttemptErrorCode.NATIVE_ID_NOT_UNIQUE: ("A native id stands for more than one thing, so it proves nothing", None),
+    AttemptErrorCode.NATIVE_VERSION_UNTESTED: (
+        "This version of the harness was never tested",
+        "Use a tested version (see the README), or check the capture with validate --deep",
+    ),
+    AttemptErrorCode.NATIVE_RELATION_UNPROVEN: ("A relation in the native logs could not be tied to the calls", None),
+    AttemptErrorCode.PARTICIPANT_LOG_MISSING: ("An agent has no native log of its own", _NATIVE_LOGS),
+    AttemptErrorCode.ROOT_AMBIGUOUS: (
+        "It is not certain which session is the root",
+        "Give every attempt a proxy and a home of its own",
+    ),
+    AttemptErrorCode.HOOK_NOT_SEEN: (
+        "The harness's correlation hook sent nothing",
+        "Install it again and check that the harness loads it",
+    ),
+    AttemptErrorCode.DRAIN_FAILED: ("Waiting for the subtasks failed", "Capture again with a longer drain timeout"),
+    AttemptErrorCode.NO_REQUEST_SEEN: (
+        "No model request reached the proxy",
+        "Check that the harness's base URL is the proxy's address",
+    ),
+    AttemptErrorCode.ADAPTER_FAILED: ("The native logs could not be interpreted", _REPORT),
+    AttemptErrorCode.FILE_REFUSED: ("A file was refused: a link, a device, or a path that leaves its folder", None),
+}
+"""Every error of an attempt in words, and the next step."""
+
+
+def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
+    """Everything that keeps the capture from being complete, in the manifest's order."""
+    gaps: list[Gap] = []
+    for reason in attempt.manifest["status_reasons"]:
+        if reason["code"] == StatusReason.ERRORS:
+            gaps += _errors(attempt)
+        elif reason["code"] in _REASONS:
+            gaps.append(_REASONS[reason["code"]](attempt, family, reason))
+    return gaps
+
+
+def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
+    wanted = set(call_ids)
+    return call_numbers(call.number for call in attempt.calls if call.call_id in wanted) or "(none of them readable)"
+
+
+def _call_incomplete(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    ids = reason["call_ids"]
+    verb = "was" if len(ids) == 1 else "were"
+    sentence = f"{count(len(ids), 'call')} {verb} not recorded completely: {_numbers(attempt, ids)}"
+    return Gap(reason["code"], sentence, None, tuple(ids))
+
+
+def _ambiguous(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    ids = reason["call_ids"]
+    verb = "has" if len(ids) == 1 else "have"
+    numbers = _numbers(attempt, ids)
+    sentence = f"{count(len(ids), 'call')} {verb} evidence for more than one agent, so none is chosen: {numbers}"
+    return Gap(reason["code"], sentence, None, tuple(ids))
+
+
+def _unattributed(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    ids = reason["call_ids"]
+    sentence = f"{count(len(ids), 'call')} could not be attributed to an agent: {_numbers(attempt, ids)}"
+    no_logs = attempt.manifest["capabilities"]["native_output_coverage"]["status"] == "unknown"
+    return Gap(reason["code"], sentence, _NATIVE_LOGS if no_logs else None, tuple(ids))
+
+
+def _coverage_incomplete(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    missing = attempt.manifest["capabilities"]["native_output_coverage"]["missing"]
+    has = "has" if reason["count"] == 1 else "have"
+    sentence = f"{count(reason['count'], 'model output')} in the native logs {has} no recorded call"
+    step = "Check that nothing in the harness goes around the proxy: another base URL, a second provider"
+    return Gap(reason["code"], f"{sentence}: {listing(missing)}" if missing else sentence, step)
+
+
+def _coverage_unknown(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    expected = attempt.manifest["capabilities"]["native_output_coverage"]["expected"]
+    if expected:
+        sentence = "Some model outputs in the native logs have no id, so it is not known whether each has its call"
+        return Gap(reason["code"], sentence)
+    sentence = "No native log was read, so it is not known whether every model call was recorded"
+    return Gap(reason["code"], sentence, _NATIVE_LOGS)
+
+
+def _lifecycle_pending(attempt: Attempt, family: Family, reason: dict[str, Any]) -> Gap:
+    ids = (attempt.lifecycle or {}).get("pending_participant_ids", [])
+    sentence = f"{count(len(ids), 'subtask')} did not end, or no result was delivered"
+    if ids:
+        sentence = f"{sentence}: {listing([family.name(item) for item in ids])}"
+    step = "Let the harness wait for its subtasks: a longer timeout or wait ceiling"
+    return Gap(reason["code"], sentence, step, participant_ids=tuple(ids))
+
+
+def _lifecycle_unknown(_attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    return Gap(reason["code"], "It is not known whether all subtasks ended: no native record says so")
+
+
+def _not_closed(_attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
+    sentence, step = ERROR_WORDS[AttemptErrorCode.RECORDER_NOT_CLOSED]
+    return Gap(reason["code"], sentence, step)
+
+
+_REASONS: Final = {
+    StatusReason.CALL_INCOMPLETE: _call_incomplete,
+    StatusReason.IDENTITY_AMBIGUOUS: _ambiguous,
+    StatusReason.IDENTITY_UNATTRIBUTED: _unattributed,
+    StatusReason.COVERAGE_INCOMPLETE: _coverage_incomplete,
+    StatusReason.COVERAGE_UNKNOWN: _coverage_unknown,
+    StatusReason.LIFECYCLE_PENDING: _lifecycle_pending,
+    StatusReason.LIFECYCLE_UNKNOWN: _lifecycle_unknown,
+    StatusReason.RECORDER_NOT_CLOSED: _not_closed,
+}
+
+
+def _errors(attempt: Attempt) -> Iterator[Gap]:
+    """One gap for each error of the attempt; that the recorder was killed has a reason of its own."""
+    reasons = {reason["code"] for reason in attempt.manifest["status_reasons"]}
+    for error in attempt.manifest["errors"]:
+        if error["code"] == AttemptErrorCode.RECORDER_NOT_CLOSED and StatusReason.RECORDER_NOT_CLOSED in reasons:
+            continue
+        words, step = ERROR_WORDS[error["code"]]
+        times = f" ({error['count']:,} times)" if error["count"] > 1 else ""
+        place = " ".join(cut(item, LONGEST_TEXT) for item in (error["source"], error["locator"]) if item)
+        where = f" [{place}]" if place else ""
+        yield Gap(error["code"], f"{words}{times}: {cut(error['message'], LONGEST_TEXT)}{where}", step)

@@ -1,0 +1,159 @@
+"""Reads the heads of calls.jsonl and passes over the contexts.
+
+A context grows with its session, so its bytes are nearly all of the file. `context` stands last in a line (design
+section 5), so the head is what stands before it. Where the client told the length of its body (`content-length`), the
+end of the line is looked for at that distance, and taken only if a line really ends there; else it is searched for.
+Memory is bounded by the largest head.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from roller_capture import json_text
+
+_WINDOW: Final = 32 * 1024
+_SEARCH_PIECE: Final = 256 * 1024
+_LARGEST_HEAD: Final = 512 * 1024 * 1024
+_MOST_CUTS: Final = 16
+_OWN_MARK: Final = re.compile(rb',"context_exact":(?:true|false),"context":')
+_ANY_MARK: Final = re.compile(rb',"context":')
+
+
+class Head(NamedTuple):
+    """One line of calls.jsonl without its context. With a `problem`, `head` may be there and good all the same."""
+
+    number: int
+    head: dict[str, Any] | None
+    problem: str | None
+
+
+@dataclass(slots=True)
+class _Cut:
+    """A head, and where its context starts; `None` when the whole line had to be read."""
+
+    head: dict[str, Any]
+    context_start: int | None
+
+
+class CallFile:
+    """calls.jsonl, opened. Raises `OSError` when it is missing, a link, or no regular file."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise OSError("is no regular file")
+        self.size = status.st_size
+        self._piece = bytearray(_SEARCH_PIECE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the file back."""
+        os.close(self._descriptor)
+
+    def heads(self, *, trust_lengths: bool = True) -> Iterator[Head]:
+        """Every line in order. `trust_lengths=False` searches for every line end."""
+        start, number = 0, 0
+        while start < self.size:
+            number += 1
+            found, end = self._line(start, trust_lengths=trust_lengths)
+            yield Head(number, *found)
+            start = end + 1
+
+    def _line(self, start: int, *, trust_lengths: bool) -> tuple[tuple[dict[str, Any] | None, str | None], int]:
+        """(head, problem) of the line that starts here, and where it ends: at its line break or the end of the file."""
+        window = _WINDOW
+        while True:
+            data = os.pread(self._descriptor, window, start)
+            line_break = data.find(b"\n")
+            whole = line_break >= 0 or len(data) < window
+            text = data[:line_break] if line_break >= 0 else data
+            cut = _cut(text)
+            if cut is None and whole:
+                return _parsed_whole(text), start + len(text)
+            if cut is not None and whole:
+                return (cut.head, _end_problem(text[-1:])), start + len(text)
+            if cut is not None and cut.context_start is not None:
+                end = self._line_end(start + cut.context_start, cut.head if trust_lengths else {})
+                return (cut.head, _end_problem(os.pread(self._descriptor, 1, end - 1))), end
+            if window > _LARGEST_HEAD:
+                return (None, "no call record: its head is too large"), self._search(start + window)
+            window *= 4
+
+    def _line_end(self, context_start: int, head: dict[str, Any]) -> int:
+        length = _body_length(head)
+        if length is not None:
+            end = context_start + length
+            if end < self.size and os.pread(self._descriptor, 3, end) in (b"}\n{", b"}\n"):
+                return end + 1
+        return self._search(context_start)
+
+    def _search(self, start: int) -> int:
+        """The next line break from `start` on, or the end of the file."""
+        while count := os.preadv(self._descriptor, [self._piece], start):
+            place = self._piece.find(b"\n", 0, count)
+            if place >= 0:
+                return start + place
+            start += count
+        return self.size
+
+
+def _cut(text: bytes) -> _Cut | None:
+    """The head in the beginning of a line, or None where it does not end in it.
+
+    The mark may also stand inside an object of `output`; cut there, the braces stay open and it is no JSON. So the
+    first cut that gives a JSON object is the right one. Our own writer puts `context_exact` before it: tried first.
+    """
+    for mark in (_OWN_MARK, _ANY_MARK):
+        for tries, match in enumerate(mark.finditer(text)):
+            if tries == _MOST_CUTS:
+                break
+            key = match.end() - len(b',"context":')
+            try:
+                head = json_text.parse(text[:key] + b"}")
+            except json_text.JsonError:
+                continue
+            return _Cut(head, match.end()) if isinstance(head, dict) else None
+    return None
+
+
+def _parsed_whole(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
+    """A line in which no cut was found: another member order or spacing, or no record at all."""
+    try:
+        value = json_text.parse(text)
+    except json_text.JsonError as error:
+        return None, f"no call record: {error}"
+    if not isinstance(value, dict):
+        return None, "no call record: no JSON object"
+    value.pop("context", None)
+    return value, None
+
+
+def _end_problem(last: bytes) -> str | None:
+    return None if last == b"}" else "its end is missing"
+
+
+def _body_length(head: dict[str, Any]) -> int | None:
+    """What the client said its body has, where the context is that body: JSON, and not content-encoded."""
+    if "context_raw" in head:
+        return None
+    http = head.get("http")
+    headers = http.get("request_headers") if isinstance(http, dict) else None
+    if not isinstance(headers, dict) or "content-encoding" in headers:
+        return None
+    values = headers.get("content-length")
+    if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
+        return None
+    text = values[0]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None

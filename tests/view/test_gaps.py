@@ -1,0 +1,118 @@
+"""Every gap is one plain sentence, and every word of the closed lists has one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roller_capture.view.attempt import Attempt, Call
+from roller_capture.view.family import family_of
+from roller_capture.view.gaps import ERROR_WORDS, Gap, gaps_of
+from roller_capture.view.provider_words import Tokens
+from roller_capture.vocabulary import AttemptErrorCode, StatusReason
+
+
+def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), **manifest: Any) -> list[Gap]:
+    """The gaps of an attempt with one reason, three calls and one child."""
+    child = {"participant_id": "k", "role": "child", "parent_participant_id": None, "native_ids": {"agent_id": ["a1"]}}
+    coverage = {"status": "complete", "expected": 3, "missing": []} | manifest.pop("coverage", {})
+    whole = {
+        "participants": [child],
+        "status_reasons": [{"code": code, "count": count, "call_ids": list(call_ids)}],
+        "capabilities": {"native_output_coverage": coverage},
+        "lifecycle": {"status": "complete", "pending_participant_ids": []},
+        "errors": [],
+        **manifest,
+    }
+    calls = [Call({"call_id": f"c{number}", "sequence": number, "participant_id": None}, None, Tokens())
+             for number in (1, 2, 3)]  # fmt: skip
+    attempt = Attempt(Path(), whole, calls)
+    return gaps_of(attempt, family_of(attempt))
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence", "step"),
+    [
+        (gaps("call_incomplete", 2, ("c1", "c2")), "2 calls were not recorded completely: #1-#2", None),
+        (gaps("call_incomplete", 1, ("c3",)), "1 call was not recorded completely: #3", None),
+        (
+            gaps("identity_ambiguous", 1, ("c3",)),
+            "1 call has evidence for more than one agent, so none is chosen: #3",
+            None,
+        ),
+        (
+            gaps("identity_unattributed", 2, ("c1", "c3")),
+            "2 calls could not be attributed to an agent: #1, #3",
+            None,
+        ),
+        (
+            gaps("identity_unattributed", 1, ("gone",), coverage={"status": "unknown"}),
+            "1 call could not be attributed to an agent: (none of them readable)",
+            "--native",
+        ),
+        (
+            gaps("coverage_incomplete", 1, coverage={"status": "incomplete", "missing": ["msg_9"]}),
+            "1 model output in the native logs has no recorded call: msg_9",
+            "goes around the proxy",
+        ),
+        (
+            gaps("coverage_incomplete", 2, coverage={"status": "incomplete"}),
+            "2 model outputs in the native logs have no recorded call",
+            "goes around the proxy",
+        ),
+        (
+            gaps("coverage_unknown", coverage={"status": "unknown", "expected": 0}),
+            "No native log was read, so it is not known whether every model call was recorded",
+            "--native",
+        ),
+        (
+            gaps("coverage_unknown", coverage={"status": "unknown"}),
+            "Some model outputs in the native logs have no id, so it is not known whether each has its call",
+            None,
+        ),
+        (
+            gaps("lifecycle_pending", lifecycle={"status": "pending", "pending_participant_ids": ["k"]}),
+            "1 subtask did not end, or no result was delivered: child a1",
+            "longer timeout",
+        ),
+        (gaps("lifecycle_unknown"), "It is not known whether all subtasks ended: no native record says so", None),
+        (
+            gaps("recorder_not_closed"),
+            "The recorder was killed before it could close, so calls that were open then have no end",
+            "Ctrl-C",
+        ),
+    ],
+)
+def test_a_reason_is_one_sentence(found: list[Gap], sentence: str, step: str | None) -> None:
+    """With the calls or agents that it is about, and what to do."""
+    (gap,) = found
+    assert gap.sentence == sentence
+    assert (gap.next_step is None) if step is None else (step in (gap.next_step or ""))
+
+
+def test_every_reason_and_every_error_has_words() -> None:
+    """A new word of the closed lists needs its sentence."""
+    assert set(ERROR_WORDS) == set(AttemptErrorCode)
+    silent = [code for code in StatusReason if code is not StatusReason.ERRORS and not gaps(code)]
+    assert silent == []
+
+
+def test_errors_are_told_one_by_one_with_their_place() -> None:
+    """That the recorder was killed is told once."""
+
+    def error(code: str, **members: Any) -> dict[str, Any]:
+        return {"code": code, "message": "why", "source": None, "locator": None, "count": 1} | members
+
+    errors = [
+        error("native_line_unreadable", source="a.jsonl", locator="line:3", count=2),
+        error("recorder_not_closed"),
+        error("adapter_failed"),
+    ]
+    assert [gap.sentence for gap in gaps("errors", 3, errors=errors)] == [
+        "A line of a native log cannot be read (2 times): why [a.jsonl line:3]",
+        "The recorder was killed before it could close, so calls that were open then have no end: why",
+        "The native logs could not be interpreted: why",
+    ]
+    reasons = [{"code": code, "count": 1, "call_ids": []} for code in ("recorder_not_closed", "errors")]
+    both = gaps("errors", errors=errors[1:2], status_reasons=reasons)
+    assert [gap.code for gap in both] == ["recorder_not_closed"]
