@@ -10,9 +10,6 @@ What mitmproxy promises, and what this module relies on:
 - A stream callable must not raise and cannot be async. Hooks that wait must be async, and wait in another thread.
 """
 
-# mypy: allow-untyped-calls
-# (mitmproxy annotates only a part of its own functions)
-
 import asyncio
 import atexit
 import contextlib
@@ -167,7 +164,7 @@ class CaptureAddon:
             "mitmproxy": version.VERSION,
             "python": platform.python_version(),
         }
-        recorder = AttemptRecorder(Path(attempt).expanduser().absolute(), harness, _described_options(), versions)
+        recorder = AttemptRecorder(_attempt_dir(attempt), harness, _described_options(), versions)
         return Session(recorder, (attempt, harness.name))
 
     def _checked_settings(self) -> tuple[str, Harness]:
@@ -352,6 +349,14 @@ def _settings() -> tuple[str, str]:
         options.roller_attempt or os.environ.get("ROLLER_ATTEMPT", ""),
         options.roller_harness or os.environ.get("ROLLER_HARNESS", ""),
     )
+
+
+def _attempt_dir(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        # No such user's home, or a working directory that is gone.
+        raise RollerError(f"roller_attempt {text!r}: {error}: write the whole path") from None
 
 
 def _force_options() -> None:

@@ -72,6 +72,10 @@ def request_flow(path: bytes = b"/v1/responses", **response: Any) -> http.HTTPFl
         ({"roller_attempt": " ", "roller_harness": "pi"}, "roller_attempt is not set"),
         ({"roller_attempt": "a", "roller_harness": "PI"}, "'PI' is no known harness"),
         ({"roller_attempt": "a", "roller_harness": "pi", "mode": ["regular"]}, "all addresses"),
+        (
+            {"roller_attempt": "~no-such-user/a", "roller_harness": "pi", "mode": ["regular@127.0.0.1:0"]},
+            "write the whole path",
+        ),
         ({"roller_attempt": "a", "roller_harness": "pi", "mode": ["regular"], "listen_host": "::"}, "listens on ::"),
         ({"roller_attempt": "a", "roller_harness": "pi", "mode": ["regular@example.test:1"]}, "example.test"),
         (

@@ -413,6 +413,7 @@ async def test_streams_of_other_traffic_are_not_held_back(tmp_path: Path) -> Non
         ("/v1/completions", b'{"model": "m", "prompt": "x"}', {}),
         ("/v2/ask", gzip.compress(b'{"model": "m", "input": "x"}'), {"Content-Encoding": "gzip"}),
     ],
+    ids=["chat", "gemini", "completions", "gzip"],
 )
 async def test_a_model_request_on_an_unknown_endpoint_is_named_and_kept(
     tmp_path: Path, target: str, body: bytes, headers: dict[str, str]
@@ -469,6 +470,7 @@ async def garbage(exchange: Exchange) -> None:
         (cut_before_head, None),
         (garbage, None),
     ],
+    ids=["cut-chunked", "reset", "cut-content-length", "no-head", "no-http"],
 )
 async def test_a_service_that_breaks_off(
     tmp_path: Path, handler: Callable[[Exchange], Any], stored: bytes | None

@@ -39,15 +39,15 @@ class BodyFile:
 
     def close(self) -> None:
         """Waits for the disk and closes. Blocks: not for the event loop."""
-        if self._descriptor is None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
             return
         try:
-            os.fdatasync(self._descriptor)
+            os.fdatasync(descriptor)
         except OSError as error:
             self.error = self.error or error
         finally:
-            os.close(self._descriptor)
-            self._descriptor = None
+            os.close(descriptor)
 
     def describe(self) -> dict[str, Any] | None:
         """`body` of an event, or `None` when there is no file."""
