@@ -6,6 +6,7 @@ Exit codes everywhere: 0 fine; 1 the data is not good; 2 the call is wrong (desi
 import os
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -18,6 +19,15 @@ from roller_capture.terminal import progress, safe, say
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus, Protocol
 
 # Each command imports what it needs: `--help` and `view` must not wait for the finalizer's or the demo's imports.
+
+
+class RunStatus(StrEnum):
+    """How a run can be said to have ended: what is not known is not said."""
+
+    COMPLETED = ExecutionStatus.COMPLETED
+    FAILED = ExecutionStatus.FAILED
+    INTERRUPTED = ExecutionStatus.INTERRUPTED
+
 
 app = typer.Typer(
     name="roller-capture",
@@ -73,7 +83,7 @@ def finalize(
         DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
     ] = DebugRetention.ON_ERROR,
     execution_status: Annotated[
-        ExecutionStatus | None, typer.Option(help="How the run ended, if the launcher did not note it.")
+        RunStatus | None, typer.Option(help="How the run ended, if the launcher did not note it.")
     ] = None,
     model_alias: Annotated[
         list[str] | None, typer.Option(metavar="A=B", help="The service answers with B when asked for A.")
@@ -87,6 +97,7 @@ def finalize(
     from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 
     aliases = _aliases(model_alias or [])
+    status = None if execution_status is None else ExecutionStatus(execution_status)
     if native is not None and not native.is_dir():
         _fail(RollerError(f"{native}: is no directory: --native names the HOME of the run", exit_code=2))
     worst = 0
@@ -95,7 +106,7 @@ def finalize(
             with progress(f"finalize {attempt}") as bar:
                 outcome = finalize_attempt(
                     attempt,
-                    FinalizeRequest(harness, native, capture_debug, execution_status, aliases, bar),
+                    FinalizeRequest(harness, native, capture_debug, status, aliases, bar),
                 )
         except RollerError as error:
             say(f"error: {error}")

@@ -1,8 +1,9 @@
 """`roller-capture finalize` for one attempt: lock, adapter, common finalizer, publication, validation."""
 
 import dataclasses
+import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +36,7 @@ from roller_capture.working_files import (
 )
 
 _LAUNCHER: Final = "launcher.json"
+_HARMLESS_ENDINGS: Final = (".jsonl", ".meta.json", _LAUNCHER)
 _LARGEST_LAUNCHER: Final = 1024 * 1024
 
 
@@ -48,6 +50,8 @@ class FinalizeRequest:
     execution_status: ExecutionStatus | None = None
     model_aliases: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
+    before_publish: Callable[[str], None] | None = None
+    """Called with the manifest's sha256 when everything is ready and nothing is in place yet (design section 9)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,8 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
                 f"{attempt_dir}: not published, the result would not validate ({first.file}: {first.message}): "
                 f"{WORK_DIR}/ is untouched, please report this"
             )
+        if request.before_publish is not None and staging.manifest_sha256 is not None:
+            request.before_publish(staging.manifest_sha256)
         publish(attempt_dir, staging)
     except BaseException:
         staging.discard()
@@ -153,15 +159,34 @@ def _read_native(
         native = NO_ADAPTER_CAPTURE if adapter is None else checked(adapter(source))
     except Exception as error:  # noqa: BLE001 - a bug in one adapter must not lose the calls
         gap = Gap(AttemptErrorCode.ADAPTER_FAILED, f"the {harness} adapter failed: {type(error).__name__}")
-        return dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
-    return _with_launcher_source(native, copied)
+        native = dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
+    return _with_copied_files(native, copied)
 
 
-def _with_launcher_source(native: NativeCapture, copied: Path) -> NativeCapture:
-    path = copied / _LAUNCHER
-    if not path.is_file() or path.is_symlink():
-        return native
-    return dataclasses.replace(native, sources=(*native.sources, NativeSource(_LAUNCHER, path)))
+def _with_copied_files(native: NativeCapture, copied: Path) -> NativeCapture:
+    """Keeps what stands in `work/native/` beside the logs that the adapter read, since `work/` is removed.
+
+    Only kinds of files that hold no credentials: the folder may be a hasty copy of a whole home. Others are named.
+    """
+    named = {source.source for source in native.sources}
+    sources = list(native.sources)
+    gaps = list(native.gaps)
+    for path in sorted(_files_below(copied)):
+        name = path.relative_to(copied).as_posix()
+        if name in named:
+            continue
+        if path.is_symlink() or not path.name.endswith(_HARMLESS_ENDINGS):
+            gaps.append(Gap(AttemptErrorCode.FILE_REFUSED, "a file of work/native/ is not kept as evidence", name))
+        else:
+            sources.append(NativeSource(name, path))
+    return dataclasses.replace(native, sources=tuple(sources), gaps=tuple(gaps))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    if folder.is_symlink():
+        return
+    for base, _, names in os.walk(folder):
+        yield from (Path(base) / name for name in names)
 
 
 def _read_launcher(native_dir: Path) -> dict[str, Any]:

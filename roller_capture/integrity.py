@@ -18,7 +18,7 @@ from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RAW, RELAT
 from roller_capture.published import CallLine, call_lines, read_manifest, relation_lines
 from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
 from roller_capture.schemas import schema_findings
-from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallStatus, StatusReason
+from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallStatus, Purpose, StatusReason
 from roller_capture.working_files import WORK_DIR
 
 _PIECE: Final = 1024 * 1024
@@ -45,7 +45,8 @@ class _Seen:
     relations: Counter[str] = field(default_factory=Counter)
     partial: list[str] = field(default_factory=list)
     ambiguous: list[str] = field(default_factory=list)
-    unattributed: list[str] = field(default_factory=list)
+    unattributed: set[str] = field(default_factory=set)
+    side_calls: set[str] = field(default_factory=set)
     pointers: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     receivers: list[tuple[int, str, str | None]] = field(default_factory=list)
     parents: list[tuple[int, str, dict[str, Any] | None]] = field(default_factory=list)
@@ -195,7 +196,9 @@ def _gather(call: dict[str, Any], number: int, seen: _Seen) -> None:
     if call["identity_status"] == IdentityStatus.AMBIGUOUS:
         seen.ambiguous.append(call_id)
     if call["identity_status"] == IdentityStatus.UNATTRIBUTED:
-        seen.unattributed.append(call_id)
+        seen.unattributed.add(call_id)
+    if call["purpose"] not in (Purpose.AGENT, Purpose.UNKNOWN):
+        seen.side_calls.add(call_id)
 
 
 def _check_context(line: CallLine, where: str, seen: _Seen) -> Iterator[Finding]:
@@ -283,6 +286,11 @@ def _check_manifest(manifest: dict[str, Any], seen: _Seen) -> Iterator[Finding]:
     ):
         if reasons.get(code, {"call_ids": []})["call_ids"] != call_ids:
             yield Finding(MANIFEST, f"status_reasons does not name the calls of {code}")
+    # Calls that the harness itself marks as side calls need no owner, so these may be fewer.
+    unattributed = reasons.get(StatusReason.IDENTITY_UNATTRIBUTED, {"call_ids": []})["call_ids"]
+    agent_calls = seen.unattributed - seen.side_calls
+    if not agent_calls <= set(unattributed) <= seen.unattributed:
+        yield Finding(MANIFEST, "status_reasons does not name the calls of identity_unattributed")
     if manifest["errors"] and StatusReason.ERRORS not in reasons:
         yield Finding(MANIFEST, "errors are listed, but are no status reason")
     yield from _check_derived(manifest, reasons)

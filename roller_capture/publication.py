@@ -56,6 +56,7 @@ class Staging:
         self.directory = attempt_dir / f"{_STAGING_PREFIX}{secrets.token_hex(6)}"
         self.directory.mkdir(mode=0o700)
         self.files: dict[str, FileInfo] = {}
+        self.manifest_sha256: str | None = None
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[HashingWriter]:
@@ -80,7 +81,7 @@ class Staging:
                 writer.write(piece)
 
     def adopt(self, name: str, source: Path) -> None:
-        """Like `copy`, for a working file that nobody writes any more: a second name for the same bytes, if it can be."""
+        """Like `copy`, for a working file that nobody writes any more: a second name for the same bytes if possible."""
         path = self._new_path(name)
         try:
             os.link(source, path, follow_symlinks=False)
@@ -99,7 +100,7 @@ class Staging:
         self.files[name] = FileInfo(sha256=digest.hexdigest(), bytes=size)
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """The manifest, indented for people; it is not among `files`."""
+        """The manifest, indented for people; it is not among `files`, and its own hash is `manifest_sha256`."""
         text = json_text.dumps_indented(plain(manifest)) + b"\n"
         path = self._new_path(MANIFEST)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -107,6 +108,7 @@ class Staging:
             stream.write(text)
             stream.flush()
             os.fsync(descriptor)
+        self.manifest_sha256 = hashlib.sha256(text).hexdigest()
 
     def _new_path(self, name: str) -> Path:
         path = self.directory / name

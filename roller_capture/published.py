@@ -50,9 +50,12 @@ def find_attempts(path: Path) -> list[Path]:
 
     Raises `RollerError`: exit 2 for a missing path or one that is no directory, exit 1 when it holds no attempt.
     """
-    if not path.exists():
-        raise RollerError(f"{path}: does not exist", exit_code=2)
-    if not path.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError) as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        raise RollerError(f"{path}: {reason}", exit_code=2) from None
+    if not is_folder:
         raise RollerError(f"{path}: is no directory, name an attempt or a run directory", exit_code=2)
     if is_attempt(path):
         return [path]

@@ -181,25 +181,28 @@ _CALL_RULES: list[JsonValue] = [
     ),
 ]
 
+_TEXT: dict[str, Any] = {"type": "string"}
+_OBJECT: dict[str, Any] = {"type": "object"}
+_NULL: dict[str, Any] = {"type": "null"}
+
+# The relation table of docs/protocol.md: what each type requires, and what must be null.
 _RELATION_RULES: list[JsonValue] = [
+    _rule({"type": {"const": "spawn"}}, {"tool_call_id": _TEXT}),
+    _rule({"type": {"const": "child_failed"}}, {"outcome": _TEXT}),
     _rule(
-        {"type": {"enum": ["result_in_context", "launch_ack_in_context"]}},
-        {
-            "context_call_id": {"type": "string"},
-            "context_pointer": {"type": "string"},
-            "delivery": {"type": "object"},
-            "parent_participant_id": {"type": "string"},
-        },
-        {"context_call_id": {"type": "null"}, "context_pointer": {"type": "null"}},
+        {"type": {"enum": ["spawn", "child_completed", "child_failed"]}},
+        {"delivery": _NULL},
+        {"delivery": _OBJECT, "parent_participant_id": _TEXT},
     ),
     _rule(
-        {"type": {"enum": ["result_delivered", "launch_acknowledged"]}},
-        {"delivery": {"type": "object"}, "parent_participant_id": {"type": "string"}},
+        {"type": {"enum": ["result_in_context", "launch_ack_in_context"]}},
+        {"context_call_id": _TEXT, "context_pointer": _TEXT},
+        {"context_call_id": _NULL, "context_pointer": _NULL},
     ),
     _rule(
         {"parent_call_status": {"const": "resolved"}},
-        {"parent_call_id": {"type": "string"}},
-        {"parent_call_id": {"type": "null"}},
+        {"parent_call_id": _TEXT, "model_tool_ref": _OBJECT},
+        {"parent_call_id": _NULL, "model_tool_ref": _NULL},
     ),
 ]
 

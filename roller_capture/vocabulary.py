@@ -117,6 +117,7 @@ class CallErrorCode(StrEnum):
     DECODED_BODY_TOO_LARGE = "decoded_body_too_large"  # above 256 MiB
     REQUEST_CUT = "request_cut"  # the client left before it had sent the whole request
     DISK_ERROR = "disk_error"
+    RECORDER_ERROR = "recorder_error"  # a fault of the recorder itself while this call passed
     BODY_FILE_MISSING = "body_file_missing"
     BODY_FILE_DAMAGED = "body_file_damaged"  # size differs from what the recorder wrote
     FOREIGN_CREDENTIAL = "foreign_credential"

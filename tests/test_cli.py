@@ -95,6 +95,7 @@ def test_finalize_tries_every_directory_and_returns_the_highest_exit_code(tmp_pa
         ("finalize", ".", "--native", "no-such-folder"),
         ("finalize", ".", "--model-alias", "nothing"),
         ("finalize", ".", "--no-such-option"),
+        ("finalize", ".", "--execution-status", "unknown"),
         ("validate",),
         ("validate", "no-such-path"),
         ("decode", "x"),

@@ -1,7 +1,6 @@
 """`roller-capture demo`: no credentials, no harness, and a published attempt at the end."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +160,16 @@ def test_a_link_in_place_of_the_working_folder_is_refused(tmp_path: Path) -> Non
     with pytest.raises(RollerError, match="nothing was recorded here"):
         finalize_attempt(attempt, FULL)
     assert (elsewhere / "work" / "events.jsonl").exists()
+
+
+def test_the_manifests_hash_is_told_before_anything_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a run can note what it is about to publish, and a crash between the two is told apart."""
+    told: list[tuple[str, bool]] = []
+
+    def note(digest: str) -> None:
+        told.append((digest, (tmp_path / "manifest.json").exists()))
+
+    publish_family(tmp_path, monkeypatch, before_publish=note)
+    assert told == [(hashlib.sha256((tmp_path / "manifest.json").read_bytes()).hexdigest(), False)]

@@ -149,7 +149,7 @@ def test_named_errors_of_the_recorder_become_faults_of_the_attempt(tmp_path: Pat
         "recorder_error",
         "unrecognised_model_request",
     ]
-    assert attempt.calls[0].disk_errors == ["response body: disk full"]
+    assert attempt.calls[0].recorder_errors == [("disk_error", "response body: disk full")]
     assert [body.name for body in attempt.kept_bodies] == ["u1.request"]
 
 

@@ -28,8 +28,7 @@ def checked(native: NativeCapture) -> NativeCapture:
     def relation_holds(item: NativeRelation) -> bool:
         named = item.child_key in keys and known(item.parent_key) and known(item.receiver_key)
         shaped = item.type in _NATIVE_TYPES and bool(item.evidence) and item.delegation >= 1
-        delivered = item.delivery is not None and item.parent_key is not None
-        return named and shaped and (delivered or item.type not in _DELIVERED_TYPES)
+        return named and shaped and _has_what_its_type_needs(item)
 
     coverage = native.coverage
     if coverage.outputs is not None:
@@ -53,6 +52,17 @@ def checked(native: NativeCapture) -> NativeCapture:
         coverage=coverage,
         gaps=(*native.gaps, *check.gaps),
     )
+
+
+def _has_what_its_type_needs(item: NativeRelation) -> bool:
+    """The relation table of docs/protocol.md."""
+    if item.type in _DELIVERED_TYPES:
+        return item.delivery is not None and item.parent_key is not None
+    if item.type is RelationType.SPAWN and item.tool_call_id is None:
+        return False
+    if item.type is RelationType.CHILD_FAILED and item.outcome is None:
+        return False
+    return item.delivery is None
 
 
 class _Check:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roller_capture import __version__, json_text
-from roller_capture.capture_protocol import ContextProbe, NativeCapture, NativeSource
+from roller_capture.capture_protocol import NativeCapture, NativeSource
 from roller_capture.finalizer import raw_folder
 from roller_capture.finalizer.call_lines import stage_calls
 from roller_capture.finalizer.coverage import native_output_coverage
 from roller_capture.finalizer.identity import Attributor, Identity
 from roller_capture.finalizer.judge import JudgedCall, judge
-from roller_capture.finalizer.relations import RelationWriter, usable_probes
+from roller_capture.finalizer.relations import RelationWriter, UsableProbe, usable_probes
 from roller_capture.finalizer.statuses import keeps_raw, lifecycle, status_reasons
 from roller_capture.finalizer.summary import aggregate, capabilities, counts, participants
 from roller_capture.finalizer.survey import Interest, OutputSpool, SurveyedCall, survey_call
@@ -58,7 +58,7 @@ class _Decided:
     participant_ids: dict[str, str]
     coverage: NativeOutputCoverage
     lifecycle: Lifecycle
-    probes: list[ContextProbe]
+    probes: list[UsableProbe]
     sources: list[NativeSource]
     errors: list[AttemptError]
     reasons: list[StatusReasonRecord]
@@ -180,7 +180,7 @@ def _gap_faults(native: NativeCapture) -> list[AttemptFault]:
     return [AttemptFault(gap.code, gap.message, gap.source, gap.locator) for gap in native.gaps]
 
 
-def _stage_relations(writer: RelationWriter, probes: Sequence[ContextProbe], staging: Staging) -> Counter[str]:
+def _stage_relations(writer: RelationWriter, probes: Sequence[UsableProbe], staging: Staging) -> Counter[str]:
     counts: Counter[str] = Counter()
     with staging.open(RELATIONS) as stream:
         for relations in (writer.native_relations(), writer.context_relations(probes)):

@@ -47,6 +47,15 @@ class Attributor:
         self._header_fields = sorted(
             {claim.field for claim in native.identity_claims if claim.field.startswith("header:")}
         )
+        self._marked: dict[str, frozenset[str]] = {
+            field.header: frozenset(
+                claim.participant_key for claim in native.identity_claims if claim.field == f"header:{field.header}"
+            )
+            for field in native.identity_fields
+            if field.exclusive
+        }
+        """By exclusive header, the participants that the harness marks with it."""
+        self._sent = {header for header in self._marked if any(call.recorded.header_values(header) for call in calls)}
         self._session_ids = {
             participant.key: frozenset(participant.native_ids.get("session_id", ()))
             for participant in native.participants
@@ -56,6 +65,8 @@ class Attributor:
 
     def attribute(self, call: SurveyedCall) -> Identity:
         """The owner of `call`, or why there is none."""
+        if call.recorded.foreign_credential:
+            return _undecided(frozenset(), (), None)
         primary = self._by_response_id(call)
         secondary = self._by_fields(call)
         evidence = (*primary.evidence, *secondary.evidence)
@@ -63,30 +74,27 @@ class Attributor:
         if strange is not None:
             return _undecided(primary.keys | secondary.keys, evidence, strange)
         unique = len(primary.keys) == 1 and self._response_id_uses[call.response.response_id] == 1
-        if unique:
-            return self._confirmed(call, primary, secondary, evidence)
-        if not secondary.keys:
+        if unique and secondary.keys and secondary.keys != primary.keys:
+            return _undecided(primary.keys | secondary.keys, evidence, "response id and header name different owners")
+        if not unique and not secondary.keys:
             secondary = self._by_absence(call)
             evidence = (*evidence, *secondary.evidence)
-        keys = primary.keys & secondary.keys if primary.keys else secondary.keys
-        if len(keys) == 1 and len(secondary.keys) == 1:
-            return Identity(IdentityStatus.RESOLVED, next(iter(keys)), (), evidence)
-        reason = "the response id is not unique in this attempt" if primary.keys else None
-        return _undecided(primary.keys | secondary.keys, evidence, reason)
+        deciding = primary.keys if unique else secondary.keys
+        keys = deciding & primary.keys if primary.keys else deciding
+        if len(keys) != 1 or len(deciding) != 1:
+            reason = "the response id is not unique in this attempt" if primary.keys else None
+            return _undecided(primary.keys | secondary.keys, evidence, reason)
+        return self._confirmed(call, next(iter(keys)), primary.keys | secondary.keys, evidence)
 
     def _confirmed(
-        self,
-        call: SurveyedCall,
-        primary: _Matched,
-        secondary: _Matched,
-        evidence: tuple[IdentityEvidence, ...],
+        self, call: SurveyedCall, key: str, named: frozenset[str], evidence: tuple[IdentityEvidence, ...]
     ) -> Identity:
-        """One participant by response id; whatever else the call carries must agree with it."""
-        key = next(iter(primary.keys))
-        if secondary.keys and secondary.keys != primary.keys:
-            return _undecided(primary.keys | secondary.keys, evidence, "response id and header name different owners")
+        """One participant is proven; whatever else the call carries, or should carry, must agree with it."""
         if not self._session_agrees(call, key):
-            return _undecided(primary.keys, evidence, "the session header names another session than the native log")
+            return _undecided(named, evidence, "the session header names another session than the native log")
+        for header in self._sent:
+            if key in self._marked[header] and not call.recorded.header_values(header):
+                return _undecided(named, evidence, f"the owner's calls carry header {header}, this one does not")
         return Identity(IdentityStatus.RESOLVED, key, (), evidence)
 
     def _by_response_id(self, call: SurveyedCall) -> _Matched:
@@ -151,15 +159,15 @@ class Attributor:
         """Would the harness have sent the header? Proven by calls of children that carry it, disproven by one that
         does not. Where nothing in the attempt - no log, no header, no delegation in any output - shows a child at all,
         the session header alone names the only executor there is."""
-        children = {item.key for item in self._native.participants if item.role is Role.CHILD}
-        sent = False
+        marked = self._marked.get(claim.header, frozenset())
         for call in calls:
-            carries = bool(call.recorded.header_values(claim.header))
-            sent = sent or carries
             owners = self._by_response_id(call).keys
-            if owners and claim.participant_key not in owners and owners & children and not carries:
+            if owners and owners <= marked and not call.recorded.header_values(claim.header):
                 return False
-        return sent or not (children or self._delegated(calls))
+        if claim.header in self._sent:
+            return True
+        children = any(item.role is Role.CHILD for item in self._native.participants)
+        return not (children or self._delegated(calls))
 
     def _delegated(self, calls: Sequence[SurveyedCall]) -> bool:
         tools = self._native.delegation_tools

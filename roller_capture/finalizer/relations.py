@@ -1,7 +1,10 @@
 """Relations: what native logs prove, tied to the calls, and what the requests of a receiver hold (design section 7)."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from roller_capture.capture_protocol import (
     ContextProbe,
@@ -12,16 +15,36 @@ from roller_capture.capture_protocol import (
     ToolResultItem,
 )
 from roller_capture.finalizer.identity import Identity
-from roller_capture.finalizer.survey import SurveyedCall, probe_place
+from roller_capture.finalizer.survey import HeldText, RequestFacts, SurveyedCall
 from roller_capture.model_protocols.types import ToolRef
 from roller_capture.records import DeliveryRecord, ModelToolRef, RelationEvidence, RelationRecord
 from roller_capture.vocabulary import AttemptErrorCode, EvidenceKind, ParentCallStatus, RelationType
 from roller_capture.working_files import AttemptFault
 
-_IN_CONTEXT = {
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.:|/+=@-]+")
+
+_IN_CONTEXT: Final = {
     RelationType.RESULT_DELIVERED: RelationType.RESULT_IN_CONTEXT,
     RelationType.LAUNCH_ACKNOWLEDGED: RelationType.LAUNCH_ACK_IN_CONTEXT,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class UsableProbe:
+    """A probe that can prove something; `digest` is that of a notification's text in the request it was bound in."""
+
+    relation: NativeRelation
+    item: ToolResultItem | NotificationItem
+    digest: str | None = None
+
+    def place_in(self, request: RequestFacts) -> str | None:
+        """Where the item stands in the request, or None. An item that stands there twice is not unique."""
+        if isinstance(self.item, ToolResultItem):
+            places = request.tool_results.get(self.item.tool_call_id, ())
+        else:
+            held = request.notifications.get(self.item.texts, ())
+            places = tuple(one.pointer for one in held if one.digest == self.digest)
+        return places[0] if len(places) == 1 else None
 
 
 class ParentCalls:
@@ -45,12 +68,18 @@ class ParentCalls:
             # OpenClaw's native id joins call id and item id; both must match (protocol, "Relation semantics").
             call_id, _, item_id = relation.tool_call_id.partition("|")
             found = [(index, ref) for index, ref in self._by_tool_id.get(call_id, []) if ref.item_id == item_id]
-        found = [place for place in found if self._may_own(place[0], relation.parent_key)]
-        if len(found) > 1 and relation.parent_output_id is not None:
-            found = [
-                place for place in found if self._calls[place[0]].response.response_id == relation.parent_output_id
-            ]
+        found = [
+            place
+            for place in found
+            if self._may_own(place[0], relation.parent_key) and self._is_output(place[0], relation)
+        ]
         return found[0] if len(found) == 1 else None
+
+    def _is_output(self, index: int, relation: NativeRelation) -> bool:
+        """Where the log names the output that holds the delegation, a call with another response id is not the one."""
+        response_id = self._calls[index].response.response_id
+        known = response_id is not None and relation.parent_output_id is not None
+        return not known or response_id == relation.parent_output_id
 
     def _may_own(self, index: int, parent_key: str | None) -> bool:
         owner = self._identities[index].participant_key
@@ -86,14 +115,14 @@ class RelationWriter:
         for relation in self._native.relations:
             yield self._record(relation, relation.type, None, None)
 
-    def context_relations(self, probes: Sequence[ContextProbe]) -> Iterator[RelationRecord]:
+    def context_relations(self, probes: Sequence[UsableProbe]) -> Iterator[RelationRecord]:
         """One record for each request of the receiver that holds a delivered item, failed and retried calls too."""
-        by_receiver: dict[str, list[ContextProbe]] = {}
+        by_receiver: dict[str, list[UsableProbe]] = {}
         for probe in probes:
             by_receiver.setdefault(receiver_key(probe.relation) or "", []).append(probe)
         for index, (call, identity) in enumerate(zip(self._calls, self._identities, strict=True)):
             for probe in by_receiver.get(identity.participant_key or "", ()):
-                place = probe_place(probe, call.request)
+                place = probe.place_in(call.request)
                 if place is not None:
                     yield self._record(probe.relation, _IN_CONTEXT[probe.relation.type], index, place)
 
@@ -141,7 +170,9 @@ class RelationWriter:
         )
 
     def _formal(self, kind: EvidenceKind, index: int, value: str | None) -> RelationEvidence:
-        locator = f"line:{index + 1} call:{self._call_ids[index]}" + (f" tool:{value}" if value else "")
+        locator = f"line:{index + 1} call:{self._call_ids[index]}"
+        if value is not None and _PLAIN_ID.fullmatch(value):
+            locator += f" tool:{value}"  # an id that JSON escapes, or with a space, could not be found as it stands
         return RelationEvidence(kind=kind, source="calls.jsonl", locator=locator, retained=True)
 
 
@@ -152,23 +183,27 @@ def receiver_key(relation: NativeRelation) -> str | None:
 
 def usable_probes(
     native: NativeCapture, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
-) -> tuple[list[ContextProbe], list[AttemptFault]]:
+) -> tuple[list[UsableProbe], list[AttemptFault]]:
     """The probes that can prove something, and a fault for each that cannot.
 
-    A tool id that stands for two delegations of one receiver is not unique; a notification whose first answer is no
-    call of the receiver's that holds its text proves nothing.
+    A tool id that stands for two delegations of one receiver is not unique. A notification must stand, once, in the
+    request of the very call that answered it; elsewhere only the same text, whole, is the same item.
     """
     uses = Counter(_tool_use(probe) for probe in native.context_probes)
-    usable: list[ContextProbe] = []
+    usable: list[UsableProbe] = []
     faults: list[AttemptFault] = []
     for probe in native.context_probes:
-        if isinstance(probe.item, ToolResultItem) and uses[_tool_use(probe)] > 1:
+        if isinstance(probe.item, NotificationItem):
+            held = _held_by_answer(probe, probe.item, calls, identities)
+            if len(held) == 1:
+                usable.append(UsableProbe(probe.relation, probe.item, held[0].digest))
+            else:
+                message = "the notification does not stand, once, in the request that it should have caused"
+                faults.append(_unproven(probe, AttemptErrorCode.NATIVE_RELATION_UNPROVEN, message))
+        elif uses[_tool_use(probe)] > 1:
             faults.append(_unproven(probe, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, "its tool id is not unique"))
-        elif isinstance(probe.item, NotificationItem) and not _answered(probe, probe.item, calls, identities):
-            message = "the notification was not found in the request that it should have caused"
-            faults.append(_unproven(probe, AttemptErrorCode.NATIVE_RELATION_UNPROVEN, message))
         else:
-            usable.append(probe)
+            usable.append(UsableProbe(probe.relation, probe.item))
     return usable, faults
 
 
@@ -178,19 +213,18 @@ def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:
     return None
 
 
-def _answered(
+def _held_by_answer(
     probe: ContextProbe, item: NotificationItem, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
-) -> bool:
+) -> tuple[HeldText, ...]:
+    """Where the notification stands in the request of the one call of the receiver that answered it."""
     answers = [
         (call, identity)
         for call, identity in zip(calls, identities, strict=True)
         if call.response.response_id == item.first_response_id
     ]
-    return (
-        len(answers) == 1
-        and answers[0][1].participant_key == receiver_key(probe.relation)
-        and item.texts in answers[0][0].request.notifications
-    )
+    if len(answers) != 1 or answers[0][1].participant_key != receiver_key(probe.relation):
+        return ()
+    return answers[0][0].request.notifications.get(item.texts, ())
 
 
 def _unproven(probe: ContextProbe, code: AttemptErrorCode, reason: str) -> AttemptFault:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from roller_capture.capture_protocol import NativeParticipant
 from roller_capture.finalizer.identity import Identity
 from roller_capture.finalizer.survey import SurveyedCall, response_file_errors
-from roller_capture.records import CallError, CallRecord, Lifecycle, NativeOutputCoverage, StatusReasonRecord
+from roller_capture.records import CallError, Lifecycle, NativeOutputCoverage, StatusReasonRecord
 from roller_capture.vocabulary import (
     Blocker,
     CallErrorCode,
@@ -25,7 +25,7 @@ from roller_capture.vocabulary import (
     SubtaskSupport,
 )
 
-_CAPTURE_ERRORS = frozenset({CallErrorCode.DISK_ERROR, CallErrorCode.BODY_FILE_DAMAGED})
+_CAPTURE_ERRORS = frozenset({CallErrorCode.DISK_ERROR, CallErrorCode.RECORDER_ERROR, CallErrorCode.BODY_FILE_DAMAGED})
 _MODEL_BLOCKERS: dict[str, Blocker] = {
     ModelMatch.MISMATCH: Blocker.MODEL_MISMATCH,
     ModelMatch.UNREQUESTED: Blocker.MODEL_MISMATCH,
@@ -78,7 +78,7 @@ def call_statuses(call: SurveyedCall, identity: Identity, model_match: str) -> C
 def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
     recorded = call.recorded
     errors = [*call.request.errors, *response_file_errors(recorded)]
-    errors += [CallError(code=CallErrorCode.DISK_ERROR, message=message) for message in recorded.disk_errors]
+    errors += [CallError(code=code, message=message) for code, message in recorded.recorder_errors]
     errors += [
         CallError(code=error.code, message=error.message, cut_by=_cut_by(call, error.code))
         for error in call.response.errors
@@ -88,6 +88,9 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
         if _not_stored(call):
             message = "the encoded error body was too large to be checked for credentials, so it was not stored"
         errors.append(CallError(code=CallErrorCode.CREDENTIAL_MASKED, message=message))
+    if recorded.foreign_credential:
+        message = "the request did not carry this attempt's credential, so no agent of this run made it"
+        errors.append(CallError(code=CallErrorCode.FOREIGN_CREDENTIAL, message=message))
     if identity.conflict is not None:
         errors.append(CallError(code=CallErrorCode.IDENTITY_CONFLICT, message=identity.conflict))
     return errors
@@ -132,13 +135,6 @@ class CallVerdict(NamedTuple):
     capture_status: CaptureStatus
     identity_status: IdentityStatus
     side_call: bool
-
-
-def verdict_of(record: CallRecord, *, side_call: bool) -> CallVerdict:
-    """Keeps of a written record only what the whole needs."""
-    return CallVerdict(
-        record.call_id, record.execution_status, record.capture_status, record.identity_status, side_call
-    )
 
 
 def status_reasons(

@@ -4,6 +4,7 @@ Contexts grow with every call, so a session's bytes grow with the square of its 
 lives only while this module looks at it. The decoded output, which the second pass writes, waits in a spool file.
 """
 
+import dataclasses
 import hashlib
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from roller_capture import json_text
-from roller_capture.capture_protocol import ContextProbe, NativeCapture, NotificationItem, ToolResultItem
+from roller_capture.capture_protocol import NativeCapture, NotificationItem, ToolResultItem
 from roller_capture.model_protocols import (
     DECODED_LIMIT,
     decode_body,
@@ -50,11 +51,19 @@ class Interest:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldText:
+    """A message or block that holds a notification: where it stands, and the digest of its whole text."""
+
+    pointer: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFacts:
     """What a request body holds, as far as anything later needs it.
 
     `tool_results` maps the tool ids of interest to the pointers of their results in this context; `notifications` the
-    texts of interest to the pointer of the first message that holds them all.
+    texts of interest to every message or block that holds them all.
     """
 
     whole: bool
@@ -63,7 +72,7 @@ class RequestFacts:
     context_sha256: str | None
     model: str | None
     tool_results: dict[str, tuple[str, ...]]
-    notifications: dict[tuple[str, ...], str]
+    notifications: dict[tuple[str, ...], tuple[HeldText, ...]]
     context_values: dict[str, str]
     errors: tuple[CallError, ...]
 
@@ -116,25 +125,7 @@ def survey_call(call: RecordedCall, interest: Interest, spool: OutputSpool) -> S
     request = _survey_request(call, interest)
     response = _decode(call)
     place = spool.put(json_text.dumps(response.output))
-    return SurveyedCall(call, request, _without_output(response), place)
-
-
-def _without_output(response: DecodedResponse) -> DecodedResponse:
-    return DecodedResponse(
-        output=None,
-        execution_status=response.execution_status,
-        response_capture_status=response.response_capture_status,
-        response_id=response.response_id,
-        model=response.model,
-        finish_reason=response.finish_reason,
-        usage=response.usage,
-        tool_refs=response.tool_refs,
-        blockers=response.blockers,
-        warnings=response.warnings,
-        errors=response.errors,
-        ended=response.ended,
-        decoded_bytes=response.decoded_bytes,
-    )
+    return SurveyedCall(call, request, dataclasses.replace(response, output=None), place)
 
 
 def _decode(call: RecordedCall) -> DecodedResponse:
@@ -245,13 +236,19 @@ def _find_tool_results(protocol: Protocol, context: Any, wanted: frozenset[str])
 
 def _find_notifications(
     protocol: Protocol, context: Any, wanted: tuple[tuple[str, ...], ...]
-) -> dict[tuple[str, ...], str]:
-    found: dict[tuple[str, ...], str] = {}
-    if wanted:
-        for place, text in iter_messages_text(protocol, context):
-            for texts in wanted:
-                if texts not in found and all(part in text for part in texts):
-                    found[texts] = place
+) -> dict[tuple[str, ...], tuple[HeldText, ...]]:
+    """Where notifications stand. What a tool returned is no message: an agent that reads a log quotes them there."""
+    found: dict[tuple[str, ...], tuple[HeldText, ...]] = {}
+    if not wanted:
+        return found
+    quoted = tuple(place for _, place in iter_tool_results(protocol, context))
+    for place, text in iter_messages_text(protocol, context):
+        if place.startswith(tuple(f"{one}/" for one in quoted)) or place in quoted:
+            continue
+        for texts in wanted:
+            if all(part in text for part in texts):
+                held = HeldText(place, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+                found[texts] = (*found.get(texts, ()), held)
     return found
 
 
@@ -265,11 +262,3 @@ def _find_values(context: Any, pointers: frozenset[str]) -> dict[str, str]:
         if isinstance(value, str):
             found[place] = value
     return found
-
-
-def probe_place(probe: ContextProbe, request: RequestFacts) -> str | None:
-    """Where the probe's item stands in the request, or None. An item that stands there twice is not unique."""
-    if isinstance(probe.item, ToolResultItem):
-        places = request.tool_results.get(probe.item.tool_call_id, ())
-        return places[0] if len(places) == 1 else None
-    return request.notifications.get(probe.item.texts)

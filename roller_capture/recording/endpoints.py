@@ -42,6 +42,10 @@ _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 _SAFE_QUERY: Final = frozenset(
     ("beta", "api-version", "stream", "alt", "version", "client_version", "limit", "order", "include", "model")
 )
+_KEY_LIKE: Final = re.compile(
+    r"(?:(?:sk|pk|rk|ak|key|token|gh[opsu]|glpat|hf|gsk|xox[abpr])[-_]|AIza)[A-Za-z0-9_-]{16,}", re.IGNORECASE
+)
+"""Keys as the common services spell them; a gateway may take one in its path."""
 _SAFE_VALUE: Final = re.compile(r"[A-Za-z0-9._:,/-]{0,64}")
 _USERINFO: Final = re.compile(r"//[^/@?#]*@")
 _BOT_TOKEN: Final = re.compile(r"bot\d+:.+", re.IGNORECASE)
@@ -104,9 +108,8 @@ def recorded_path(path: str, credentials: Credentials, *, opaque: bool) -> str:
 
 
 def _recorded_segment(segment: str, credentials: Credentials, *, opaque: bool) -> str:
-    if credentials.found_in(segment) or (
-        opaque and (_BOT_TOKEN.fullmatch(segment) or _LOOKS_SECRET.fullmatch(segment))
-    ):
+    known = credentials.found_in(segment) or _KEY_LIKE.fullmatch(segment)
+    if known or (opaque and (_BOT_TOKEN.fullmatch(segment) or _LOOKS_SECRET.fullmatch(segment))):
         return REDACTED
     return segment
 
@@ -114,7 +117,8 @@ def _recorded_segment(segment: str, credentials: Credentials, *, opaque: bool) -
 def _recorded_field(field: str, credentials: Credentials) -> str:
     name, mark, value = field.partition("=")
     if name.lower() in _SAFE_QUERY:
-        safe = _SAFE_VALUE.fullmatch(value) is not None and not credentials.found_in(value)
+        plain = _SAFE_VALUE.fullmatch(value) is not None and _KEY_LIKE.fullmatch(value) is None
+        safe = plain and not credentials.found_in(value)
         return field if safe else f"{name}={REDACTED}"
     if not mark:
         return REDACTED if name else ""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
-from roller_capture.vocabulary import AttemptErrorCode, CutBy, HttpEnd, OtherRequestKind, Protocol
+from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, CutBy, HttpEnd, OtherRequestKind, Protocol
 from roller_capture.working.files import event_lines
 from roller_capture.working.recorded import AttemptFault, BodyFile, KeptBody, RecordedCall
 from roller_capture.working.values import integer, mapping, member, number, pairs, text, texts
@@ -92,6 +92,7 @@ class EventLog:
             other_headers=texts(event.get("other_headers")),
             roller_headers=pairs(event.get("roller_headers")),
             content_encoding=text(event.get("content_encoding")),
+            foreign_credential=event.get("credential") == "foreign",
             request_start=number(event.get("at")),
         )
 
@@ -135,7 +136,8 @@ class EventLog:
         message = f"{text(event.get('where')) or 'recorder'}: {text(event.get('message')) or 'unknown error'}"
         call = self.calls.get(text(event.get("flow")) or "")
         if call is not None:
-            call.disk_errors.append(message)
+            disk = event.get("code") == "disk_error"
+            call.recorder_errors.append((CallErrorCode.DISK_ERROR if disk else CallErrorCode.RECORDER_ERROR, message))
         self._fault(AttemptErrorCode.RECORDER_ERROR, message, line)
 
     def _count_other(self, value: object) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roller_capture.vocabulary import AttemptErrorCode, CutBy, HttpEnd, OtherRequestKind, Protocol
+from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, CutBy, HttpEnd, OtherRequestKind, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class RecordedCall:
     other_headers: list[str] = field(default_factory=list)
     roller_headers: list[tuple[str, str]] = field(default_factory=list)
     content_encoding: str | None = None
+    foreign_credential: bool = False
+    """It came without the dummy credential of this attempt, so something else made it (design section 4)."""
     request_body: BodyFile | None = None
     request_complete: bool = False
     request_start: float | None = None
@@ -67,7 +69,7 @@ class RecordedCall:
     first_byte_ns: int | None = None
     chunks: int = 0
     masked: str | bool = False
-    disk_errors: list[str] = field(default_factory=list)
+    recorder_errors: list[tuple[CallErrorCode, str]] = field(default_factory=list)
 
     def header_values(self, name: str) -> list[str]:
         """Values of a request header, the harness's own and ours, in wire order."""

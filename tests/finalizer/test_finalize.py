@@ -1,6 +1,7 @@
 """`finalize_capture` as a whole: what a published attempt holds."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import stat
@@ -10,17 +11,20 @@ from typing import Any
 import pytest
 import zstandard
 
+from roller_capture.capture_protocol import ContextProbe, Delivery, NotificationItem
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
-from roller_capture.vocabulary import DebugRetention, ExecutionStatus
+from roller_capture.vocabulary import BoundBy, DebugRetention, DeliveryKind, ExecutionStatus
 from tests.support.attempts import (
     CHILD_AGENT,
     AttemptBuilder,
+    delivered,
     gzipped,
     message_body,
     native_capture,
     participant,
     request_body,
+    tool_result,
 )
 from tests.support.publish import NATIVE_LOG, family_attempt, family_capture, lines, publish_family, use_capture
 
@@ -283,3 +287,69 @@ def test_native_ids_and_their_proof_stand_in_the_call(tmp_path: Path, monkeypatc
     assert child["message_id"] == "msg_2"
     assert [item["kind"] for item in child["evidence"]] == ["response_id", "native_header"]
     assert all(item["source"] == NATIVE_LOG for item in child["evidence"])
+
+
+NOTIFICATION = "<task-notification>\n<task-id>c</task-id>\n<tool-use-id>toolu_1</tool-use-id>\n</task-notification>"
+
+
+def test_a_notification_that_a_tool_or_a_user_quotes_is_not_the_notification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Bash result that shows the log, and a prompt that pastes it, hold the same words in other places."""
+    wrapped = {"role": "user", "content": [{"type": "text", "text": f"<system-reminder>\n{NOTIFICATION}"}]}
+    quoted = {"role": "user", "content": f"what does this mean?\n{NOTIFICATION}"}
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body(tool_result("toolu_9", NOTIFICATION), quoted), message_body("msg_1"))
+    builder.call(request_body(tool_result("toolu_9", NOTIFICATION), quoted, wrapped), message_body("msg_2"))
+    flat = {"role": "user", "content": f"<system-reminder>\n{NOTIFICATION}"}
+    builder.call(request_body(tool_result("toolu_9", NOTIFICATION), flat), message_body("msg_3"))
+    relation = dataclasses.replace(
+        delivered(CHILD_AGENT, "toolu_1"),
+        delivery=Delivery(DeliveryKind.NOTIFICATION, BoundBy.RESPONSE_ID, "msg_3"),
+    )
+    native = native_capture(
+        participant("root"),
+        participant(CHILD_AGENT, parent="root"),
+        response_ids={"msg_1": "root", "msg_2": "root", "msg_3": "root"},
+        relations=(relation,),
+        context_probes=(ContextProbe(relation, NotificationItem((NOTIFICATION,), "msg_3")),),
+    )
+    use_capture(monkeypatch, native)
+    finalize_attempt(builder.build(), FinalizeRequest())
+    found = [item for item in lines(tmp_path / "relations.jsonl") if item["type"] == "result_in_context"]
+    assert [(item["context_call_id"][-6:], item["context_pointer"]) for item in found] == [
+        ("000002", "/messages/2/content/0"),
+        ("000003", "/messages/1"),
+    ]
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_was_copied_after_the_run_is_kept_whatever_the_adapter_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    """`work/native/` may be the only copy; what may hold credentials is named and not kept, no link is followed."""
+
+    def explode(_source: object) -> None:
+        raise ValueError
+
+    builder = family_attempt(tmp_path)
+    native = builder.work / "native"
+    (native / "projects").mkdir(parents=True)
+    (native / "stdout.jsonl").write_text("{}\n")
+    (native / "launcher.json").write_text("{}")
+    (native / "projects" / "other.jsonl").write_text("{}\n")
+    (native / ".credentials.json").write_text("{}")
+    (native / "link.jsonl").symlink_to("/etc/passwd")
+    (native / "folder").symlink_to("/etc")
+    builder.build()
+    if broken:
+        monkeypatch.setattr("roller_capture.finalize_attempt.find_adapter", lambda _name: explode)
+    else:
+        use_capture(monkeypatch, family_capture())
+    manifest = finalize_attempt(tmp_path, FinalizeRequest(debug_retention=DebugRetention.FULL)).manifest
+    kept = {name for name in manifest["files"] if name.startswith("raw/native/")}
+    assert kept == {f"raw/native/{name}" for name in ("stdout.jsonl", "launcher.json", "projects/other.jsonl")}
+    refused = [error["source"] for error in manifest["errors"] if error["code"] == "file_refused"]
+    assert refused == [".credentials.json", "link.jsonl"]
+    assert validate_attempt(tmp_path, deep=True) == []

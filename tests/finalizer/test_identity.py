@@ -134,8 +134,36 @@ UNATTRIBUTED = ("unattributed", None, ())
             ("ambiguous", None, tuple(sorted(("a2", CHILD_AGENT)))),
             id="response id in two calls: the header contradicts",
         ),
+        pytest.param(
+            FAMILY,
+            (surveyed("msg_2", agents=("a2",)),),
+            surveyed("msg_child"),
+            ("ambiguous", None, (CHILD_AGENT,)),
+            id="an id in a child's log, without the header that children's calls carry here",
+        ),
+        pytest.param(
+            FAMILY,
+            (),
+            surveyed(None, agents=("a2",), session="other"),
+            ("ambiguous", None, ("a2",)),
+            id="header of a child, session of another run",
+        ),
+        pytest.param(
+            FAMILY,
+            (CHILD,),
+            surveyed("msg_child", agents=(CHILD_AGENT,), session="other"),
+            ("ambiguous", None, (CHILD_AGENT,)),
+            id="an id in two calls, the header decides, the session contradicts",
+        ),
         pytest.param(FAMILY, (), surveyed("msg_unknown"), UNATTRIBUTED, id="an id that no log knows"),
         pytest.param(native_capture(), (), ROOT, UNATTRIBUTED, id="no native logs at all"),
+        pytest.param(
+            FAMILY,
+            (),
+            surveyed("msg_child", agents=(CHILD_AGENT,), recorded={"foreign_credential": True}),
+            UNATTRIBUTED,
+            id="every id is right, but the credential is not this attempt's",
+        ),
     ],
 )
 def test_a_call_has_the_owner_that_its_ids_prove_or_none(
@@ -171,6 +199,17 @@ def test_a_proven_absence_is_other_evidence_for_an_id_in_two_logs() -> None:
     native = dataclasses.replace(FAMILY, identity_claims=(*FAMILY.identity_claims, second))
     calls = (surveyed("msg_2", agents=("a2",)), surveyed("msg_root"))
     assert attribution(native, *calls)[-1] == resolved("root")
+
+
+def test_a_session_that_the_launcher_did_not_start_disproves_no_absence() -> None:
+    """It is a child by role, but the harness marks its calls with no header of children."""
+    stray = dataclasses.replace(participant("stray", parent="root"), native_ids={})
+    native = dataclasses.replace(
+        FAMILY,
+        participants=(*FAMILY.participants, stray),
+        identity_claims=(*FAMILY.identity_claims, IdentityClaim("response_id", "msg_s", "stray", evidence())),
+    )
+    assert attribution(native, CHILD, surveyed("msg_s", session="s2"), surveyed(None))[-1] == resolved("root")
 
 
 def test_the_evidence_says_which_field_had_which_value_in_which_log() -> None:

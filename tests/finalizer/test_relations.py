@@ -15,7 +15,7 @@ from roller_capture.capture_protocol import (
 )
 from roller_capture.finalizer.identity import Identity
 from roller_capture.finalizer.relations import RelationWriter, usable_probes
-from roller_capture.finalizer.survey import SurveyedCall
+from roller_capture.finalizer.survey import HeldText, SurveyedCall
 from roller_capture.records import RelationRecord
 from roller_capture.vocabulary import BoundBy, DeliveryKind, IdentityStatus, RelationType
 from tests.support.attempts import delivered, evidence, native_capture, participant
@@ -41,6 +41,7 @@ NOTICE = NativeRelation(
     (evidence(),),
     delivery=Delivery(DeliveryKind.NOTIFICATION, BoundBy.RESPONSE_ID, "msg_9"),
 )
+NOTED = {TEXTS: (HeldText("/m/1", "d1"),)}
 
 
 def owned(key: str | None) -> Identity:
@@ -102,6 +103,18 @@ def holding(response_id: str | None = None, **request: Any) -> SurveyedCall:
             [("root", surveyed("m1", tools=(("t1", "Agent"),))), ("root", surveyed("m2", tools=(("t1", "Agent"),)))],
             "call_1",
             id="the id in two outputs, the native log names one",
+        ),
+        pytest.param(
+            delivered("c", "t1", parent_output_id="m2"),
+            [("root", surveyed("m1", tools=(("t1", "Agent"),)))],
+            None,
+            id="the id in another output than the native log names",
+        ),
+        pytest.param(
+            delivered("c", "t1", parent_output_id="m2"),
+            [("root", surveyed(None, tools=(("t1", "Agent"),)))],
+            "call_0",
+            id="an output without a response id",
         ),
         pytest.param(
             delivered("c", "t1|i1"),
@@ -169,28 +182,44 @@ def test_a_launch_acknowledgement_in_context_is_never_a_result() -> None:
     [
         pytest.param(
             [
-                ("root", holding("msg_9", notifications={TEXTS: "/m/1"})),
-                ("root", holding("x", notifications={TEXTS: "/m/1"})),
+                ("root", holding("msg_9", notifications=NOTED)),
+                ("root", holding("x", notifications=NOTED)),
             ],
             ["call_0", "call_1"],
             [],
             id="bound by the answer, found in it and in a later request",
         ),
         pytest.param(
-            [("root", holding("x", notifications={TEXTS: "/m/1"}))],
+            [("root", holding("x", notifications=NOTED))],
             [],
             ["native_relation_unproven"],
             id="the text alone",
         ),
         pytest.param([("root", holding("msg_9"))], [], ["native_relation_unproven"], id="the id alone"),
         pytest.param(
-            [("c", holding("msg_9", notifications={TEXTS: "/m/1"}))],
+            [("c", holding("msg_9", notifications=NOTED))],
             [],
             ["native_relation_unproven"],
             id="the answer is someone else's",
         ),
         pytest.param(
-            [("root", holding("msg_9", notifications={TEXTS: "/m/1"}))] * 2,
+            [
+                ("root", holding("before", notifications={TEXTS: (HeldText("/m/0", "quote"),)})),
+                ("root", holding("msg_9", notifications=NOTED)),
+                ("root", holding("after", notifications={TEXTS: (HeldText("/m/0", "quote"), *NOTED[TEXTS])})),
+            ],
+            ["call_1", "call_2"],
+            [],
+            id="a quote of its text is not the notification",
+        ),
+        pytest.param(
+            [("root", holding("msg_9", notifications={TEXTS: (HeldText("/m/0", "quote"), *NOTED[TEXTS])}))],
+            [],
+            ["native_relation_unproven"],
+            id="two places in the request that answers it",
+        ),
+        pytest.param(
+            [("root", holding("msg_9", notifications=NOTED))] * 2,
             [],
             ["native_relation_unproven"],
             id="two answers with one id",
@@ -221,8 +250,8 @@ def test_a_notification_to_another_receiver_is_looked_for_in_that_ones_requests(
     )
     _, found, _ = relate(
         native,
-        ("root", holding("msg_9", notifications={TEXTS: "/m/1"})),
-        ("c", holding("y", notifications={TEXTS: "/m/1"})),
+        ("root", holding("msg_9", notifications=NOTED)),
+        ("c", holding("y", notifications=NOTED)),
     )
     assert [(item.parent_participant_id, item.receiver_participant_id) for item in found] == [("p_c", "p_root")]
     assert found[0].context_call_id == "call_0"
@@ -249,6 +278,13 @@ def test_a_result_that_stands_twice_in_one_request_is_not_unique() -> None:
     native = native_capture(ROOT, CHILD, context_probes=(ContextProbe(relation, ToolResultItem("t1")),))
     _, found, _ = relate(native, ("root", holding("m", tool_results={"t1": ("/messages/1", "/messages/2")})))
     assert found == []
+
+
+def test_an_id_that_json_escapes_is_left_out_of_the_locator() -> None:
+    """`validate --deep` looks for the id on the line, where it would stand escaped."""
+    native = native_capture(ROOT, CHILD, relations=(delivered("c", 't "1'),))
+    records, _, _ = relate(native, ("root", surveyed("m", tools=(('t "1', "Agent"),))))
+    assert records[0].evidence[-1].locator == "line:1 call:call_0"
 
 
 def test_evidence_says_whether_its_source_is_retained() -> None:

@@ -24,6 +24,8 @@ from tests.support.attempts import participant
 from tests.support.surveyed import surveyed
 
 RESOLVED = Identity(IdentityStatus.RESOLVED, "root", (), ())
+DISK_FULL = (CallErrorCode.DISK_ERROR, "disk full")
+FAULT = (CallErrorCode.RECORDER_ERROR, "internal")
 UNKNOWN_OWNER = Identity(IdentityStatus.UNATTRIBUTED, None, (), ())
 
 
@@ -38,7 +40,8 @@ UNKNOWN_OWNER = Identity(IdentityStatus.UNATTRIBUTED, None, (), ())
         ({}, {"model": None}, {}, RESOLVED, "unreported", "complete", ["model_unreported"]),
         ({"is_json": False}, {}, {}, RESOLVED, "equal", "complete", ["context_not_json"]),
         ({"whole": False}, {}, {}, RESOLVED, "equal", "partial", ["request_incomplete"]),
-        ({}, {}, {"disk_errors": ["disk full"]}, RESOLVED, "equal", "partial", ["capture_error"]),
+        ({}, {}, {"recorder_errors": [DISK_FULL]}, RESOLVED, "equal", "partial", ["capture_error"]),
+        ({}, {}, {"recorder_errors": [FAULT]}, RESOLVED, "equal", "partial", ["capture_error"]),
         (
             {},
             {
@@ -98,6 +101,9 @@ def test_a_call_is_exportable_only_when_nothing_speaks_against_it(
     call = surveyed("r", request=request_facts, response=response, recorded=recorded)
     got = call_statuses(call, identity, match)
     assert got.capture_status.value == capture
+    assert (got.response_capture_status is ResponseCaptureStatus.COMPLETE) == (
+        "response_capture_status" not in response and "capture_error" not in blockers
+    )
     assert [blocker.value for blocker in got.blockers] == blockers
     assert got.export_status.value == ("blocked" if blockers else "exportable")
 
@@ -107,10 +113,10 @@ def test_errors_of_a_call_name_the_side_that_cut_it_and_the_masking() -> None:
     call = surveyed(
         "r",
         request={"errors": (CallError(code=CallErrorCode.REQUEST_CUT, message="gone"),)},
-        recorded={"masked": True, "disk_errors": ["full"]},
+        recorded={"masked": True, "recorder_errors": [DISK_FULL], "foreign_credential": True},
     )
     codes = [error.code.value for error in call_statuses(call, RESOLVED, "equal").errors]
-    assert codes == ["request_cut", "disk_error", "credential_masked"]
+    assert codes == ["request_cut", "disk_error", "credential_masked", "foreign_credential"]
 
 
 @pytest.mark.parametrize(
