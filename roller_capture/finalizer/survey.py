@@ -222,7 +222,7 @@ def response_file_errors(call: RecordedCall) -> list[CallError]:
 
 def _text_member(context: Any, name: str) -> str | None:
     value = context.get(name) if isinstance(context, dict) else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and value else None
 
 
 def _find_tool_results(protocol: Protocol, context: Any, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@ Layers that do not know each other: `content_coding` (bytes), `sse` (events), on
 """
 
 from roller_capture.model_protocols.content_coding import DECODED_LIMIT, DecodedBody, decode_body
-from roller_capture.model_protocols.request import extract_model, iter_messages_text, iter_tool_results
+from roller_capture.model_protocols.request import iter_messages_text, iter_tool_results
 from roller_capture.model_protocols.response import decode_response
 from roller_capture.model_protocols.types import DecodedResponse, DecodeError, OutputWarning, ToolRef
 
@@ -18,7 +18,6 @@ __all__ = [
     "ToolRef",
     "decode_body",
     "decode_response",
-    "extract_model",
     "iter_messages_text",
     "iter_tool_results",
 ]

@@ -8,20 +8,11 @@ that was seen, and `[DONE]`. Servers that never send `[DONE]` are whole at a cle
 import dataclasses
 from typing import Any
 
+from roller_capture.model_protocols import shapes
 from roller_capture.model_protocols.chat_deltas import Pieces, add_up, message_of
-from roller_capture.model_protocols.folding import (
-    Folded,
-    JsonObject,
-    Merger,
-    Warnings,
-    id_of,
-    name_of,
-    object_or_none,
-    objects,
-    provider_error,
-    text_or_none,
-    usage_of,
-)
+from roller_capture.model_protocols.folding import Folded, Warnings, id_of, usage_of
+from roller_capture.model_protocols.merging import Merger
+from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.model_protocols.types import ToolRef
 from roller_capture.vocabulary import OutputWarningCode as Code
 
@@ -30,7 +21,6 @@ _STREAM_ONLY = frozenset({"choices", "obfuscation"})
 
 _FIRST_COUNTS = frozenset({"id", "object", "created", "model"})
 """Members that a chunk repeats; where servers make up a new value for each chunk, the first non-empty one counts."""
-
 
 _FOLDED_APART = frozenset({"index", "delta", "message", "finish_reason"})
 
@@ -43,26 +33,28 @@ class _Choice:
         self.message = Pieces()
         self.finish_reasons: dict[str, None] = {}
 
-    def add(self, choice: JsonObject, warnings: Warnings) -> None:
+    def add(self, choice: JsonObject, warnings: Warnings) -> bool:
+        """Add one piece of the choice; false when its delta has no shape that can be added."""
         delta = choice.get("delta")
         if delta is None:
             delta = self._whole_message(choice.get("message"), warnings)
         if isinstance(delta, dict):
             self.message.add(delta)
         elif delta is not None:
-            warnings.add(Code.UNEXPECTED_SHAPE, f"delta is {name_of(delta)}")
+            warnings.unexpected("delta", delta)
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             if self.finish_reasons and reason not in self.finish_reasons:
-                warnings.add(Code.SECOND_FINISH_REASON, name_of(reason))
+                warnings.add(Code.SECOND_FINISH_REASON, shapes.name_of(reason))
             self.finish_reasons.pop(reason, None)
             self.finish_reasons[reason] = None
         elif reason is not None and reason != "":
-            warnings.add(Code.UNEXPECTED_SHAPE, f"finish_reason is {name_of(reason)}")
+            warnings.unexpected("finish_reason", reason)
         for key, value in choice.items():
             pieces = self.members.setdefault(key, [])
             if value is not None and key not in _FOLDED_APART:
                 pieces.append(value)
+        return not delta or isinstance(delta, dict)
 
     def _whole_message(self, message: object, warnings: Warnings) -> object:
         """Some servers close with the whole message; it is taken where no deltas came, and compared where they did."""
@@ -108,33 +100,38 @@ class ChatFold:
         self.terminal = False
         self._warnings = warnings
         self._top = Merger()
-        self._saw_choices = False
         self._choices: dict[int, _Choice] = {}
         self._error: str | None = None
+        self._loss: str | None = None
 
-    def add(self, kind: str | None, payload: JsonObject) -> None:
-        if kind == "error" and provider_error(payload) is None:
+    def add(self, kind: str | None, payload: JsonObject) -> bool:
+        if kind == "error" and shapes.provider_error(payload) is None:
             payload = {"type": "error", **payload}
-        error = provider_error(payload)
+        error = shapes.provider_error(payload)
         self._error = self._error or error
         is_chunk = "choices" in payload or (payload.get("usage") is not None and "type" not in payload)
         if error is None and not is_chunk:
-            self._warnings.add(Code.UNKNOWN_EVENT, name_of(kind) if kind else "no type")
-            return
+            self._warnings.unknown_event(kind)
+            return False
         self._add_top(payload)
         choices = payload.get("choices")
-        if choices is None or self.terminal:
-            return
-        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-            self._warnings.add(Code.UNEXPECTED_SHAPE, f"choices is {name_of(choices)}")
-        for choice in objects(choices):
-            self._error = self._error or provider_error(choice)
-            self._choice(choice).add(choice, self._warnings)
+        return not choices or self.terminal or self._add_choices(choices)
+
+    def _add_choices(self, choices: object) -> bool:
+        readable = isinstance(choices, list) and all(isinstance(choice, dict) for choice in choices)
+        if not readable:
+            self._warnings.unexpected("choices", choices)
+        for choice in shapes.objects(choices):
+            self._error = self._error or shapes.provider_error(choice)
+            readable = self._choice(choice).add(choice, self._warnings) and readable
+        if not readable:
+            self._loss = "a choice of a chunk cannot be read"
+        return readable
 
     def _choice(self, choice: JsonObject) -> _Choice:
         index = choice.get("index", 0)
         if not isinstance(index, int):
-            self._warnings.add(Code.UNEXPECTED_SHAPE, f"index of a choice is {name_of(index)}")
+            self._warnings.unexpected("index of a choice", index)
             index = 0
         return self._choices.setdefault(index, _Choice())
 
@@ -150,7 +147,7 @@ class ChatFold:
             elif key not in _STREAM_ONLY:
                 earlier = top.get(key)
                 if key not in ("usage", "error") and None not in (earlier, value) and not isinstance(value, dict):
-                    self._warnings.add(Code.UNKNOWN_FIELD_CONFLICT, name_of(key))
+                    self._warnings.add(Code.UNKNOWN_FIELD_CONFLICT, shapes.name_of(key))
                 self._top.add({key: value})
 
     def _add_repeated(self, key: str, value: object) -> None:
@@ -178,6 +175,7 @@ class ChatFold:
             terminal=self.terminal and finished,
             finished=finished,
             error=self._error,
+            loss=self._loss,
         )
 
     def _output(self) -> JsonObject | None:
@@ -195,14 +193,15 @@ class ChatFold:
 def read_completion(value: Any, warnings: Warnings) -> Folded:
     """The same about a JSON body."""
     if not isinstance(value, dict):
-        return Folded(shape=f"a JSON {name_of(value)}")
+        return Folded(shape=f"a JSON {shapes.name_of(value)}")
     choices = value.get("choices")
-    error = next((error for error in map(provider_error, [value, *objects(choices)]) if error is not None), None)
+    errors = map(shapes.provider_error, [value, *shapes.objects(choices)])
+    error = next((error for error in errors if error is not None), None)
     if error is not None:
         return Folded(output=value, error=error)
     if not isinstance(choices, list):
         return Folded(output=value, shape="a JSON object that is no chat completion")
-    reasons = [text_or_none(choice.get("finish_reason")) for choice in objects(choices)]
+    reasons = [shapes.text_or_none(choice.get("finish_reason")) for choice in shapes.objects(choices)]
     finished = bool(reasons) and all(reasons) and len(reasons) == len(choices)
     return dataclasses.replace(
         _read(value, warnings),
@@ -215,14 +214,14 @@ def read_completion(value: Any, warnings: Warnings) -> Folded:
 def _read(completion: JsonObject, warnings: Warnings) -> Folded:
     refs: list[ToolRef] = []
     missing = False
-    for choice in objects(completion.get("choices")):
-        found, whole = _tool_refs(object_or_none(choice.get("message")) or {}, warnings)
+    for choice in shapes.objects(completion.get("choices")):
+        found, whole = _tool_refs(shapes.object_or_none(choice.get("message")) or {}, warnings)
         refs += found
         missing = missing or (choice.get("finish_reason") == "tool_calls" and not whole)
     return Folded(
         output=completion,
         response_id=id_of(completion, "id", warnings),
-        model=text_or_none(completion.get("model")) or None,
+        model=shapes.text_or_none(completion.get("model")) or None,
         usage=_usage(completion, warnings),
         tool_refs=tuple(refs),
         tool_call_missing=missing,
@@ -232,11 +231,11 @@ def _read(completion: JsonObject, warnings: Warnings) -> Folded:
 def _tool_refs(message: JsonObject, warnings: Warnings) -> tuple[list[ToolRef], bool]:
     """The tool calls of a message, and whether there are any and each has the id and the name that a call needs."""
     refs = []
-    for call in objects(message.get("tool_calls")):
-        inner = object_or_none(call.get("function")) or object_or_none(call.get("custom")) or {}
+    for call in shapes.objects(message.get("tool_calls")):
+        inner = shapes.object_or_none(call.get("function")) or shapes.object_or_none(call.get("custom")) or {}
         refs.append(ToolRef(id_of(call, "id", warnings), None, id_of(inner, "name", warnings)))
     whole = bool(refs) and all(ref.tool_call_id and ref.name for ref in refs)
-    legacy = object_or_none(message.get("function_call"))
+    legacy = shapes.object_or_none(message.get("function_call"))
     if legacy is not None:
         refs.append(ToolRef(None, None, id_of(legacy, "name", warnings)))
     return refs, whole
@@ -244,5 +243,9 @@ def _tool_refs(message: JsonObject, warnings: Warnings) -> tuple[list[ToolRef], 
 
 def _usage(completion: JsonObject, warnings: Warnings) -> JsonObject | None:
     """`usage`, or where some servers put it instead: Groq's `x_groq`, Moonshot's choice."""
-    places = [completion, object_or_none(completion.get("x_groq")) or {}, *objects(completion.get("choices"))]
+    places = [
+        completion,
+        shapes.object_or_none(completion.get("x_groq")) or {},
+        *shapes.objects(completion.get("choices")),
+    ]
     return next((usage for place in places if (usage := usage_of(place.get("usage"), warnings)) is not None), None)

@@ -8,15 +8,10 @@ tool calls; the rules for that are in `group_tool_calls`. All pieces are kept un
 from collections.abc import Iterable
 from typing import Any
 
-from roller_capture.model_protocols.folding import (
-    MERGE_DEPTH,
-    JsonObject,
-    Warnings,
-    joined,
-    name_of,
-    objects,
-    text_or_none,
-)
+from roller_capture.model_protocols import shapes
+from roller_capture.model_protocols.folding import Warnings
+from roller_capture.model_protocols.merging import MERGE_DEPTH, joined
+from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.vocabulary import OutputWarningCode as Code
 
 _ONCE = frozenset({"role", "type", "id", "index", "object", "format"})
@@ -54,7 +49,7 @@ def message_of(pieces: Pieces, warnings: Warnings) -> JsonObject:
             deltas = _flat(key, values, warnings)
             message[key] = [_tool_call(group, warnings) for group in group_tool_calls(deltas, warnings)]
         elif key == "function_call":
-            message[key] = _function(objects(values), warnings) if values else None
+            message[key] = _function(shapes.objects(values), warnings) if values else None
         elif key == "content":
             message[key] = _content(values, warnings)
         elif key == "reasoning_details":
@@ -76,14 +71,14 @@ def add_up(key: str, values: list[Any], warnings: Warnings, depth: int = MERGE_D
         return next((value for value in values if value != ""), values[0])
     if all(isinstance(value, str) for value in values):
         if key not in _KNOWN_TEXT:
-            warnings.add(Code.UNKNOWN_DELTA, name_of(key))
+            warnings.add(Code.UNKNOWN_DELTA, shapes.name_of(key))
         return joined(values)
     if all(isinstance(value, list) for value in values):
         return [item for value in values for item in value]
     if all(isinstance(value, dict) for value in values) and depth:
         return _object(values, warnings, depth - 1)
     if not all(isinstance(value, int | float) for value in values):
-        warnings.add(Code.UNEXPECTED_SHAPE, f"{name_of(key)} changes its type")
+        warnings.add(Code.UNEXPECTED_SHAPE, f"{shapes.name_of(key)} changes its type")
     return values[-1]
 
 
@@ -99,9 +94,9 @@ def _flat(key: str, values: list[Any], warnings: Warnings) -> list[JsonObject]:
     result: list[JsonObject] = []
     for value in values:
         items = value if isinstance(value, list) else [value]
-        result += objects(items)
+        result += shapes.objects(items)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in items):
-            warnings.add(Code.UNEXPECTED_SHAPE, f"{key} holds {name_of(value)}")
+            warnings.add(Code.UNEXPECTED_SHAPE, f"{key} holds {shapes.name_of(value)}")
     return result
 
 
@@ -116,7 +111,7 @@ def _content(values: list[Any], warnings: Warnings) -> Any:
         elif isinstance(value, str):
             parts += [{"type": "text", "text": value}] if value else []
         else:
-            warnings.add(Code.UNEXPECTED_SHAPE, f"content holds {name_of(value)}")
+            warnings.add(Code.UNEXPECTED_SHAPE, f"content holds {shapes.name_of(value)}")
             parts.append(value)
     return parts
 
@@ -183,7 +178,7 @@ def group_tool_calls(deltas: list[JsonObject], warnings: Warnings) -> list[list[
                 warnings.add(Code.UNEXPECTED_SHAPE, "a second tool call at one index")
                 call = None
         else:
-            warnings.add(Code.UNEXPECTED_SHAPE, f"index of a tool call is {name_of(index)}")
+            warnings.unexpected("index of a tool call", index)
             index = None
             call = by_id.get(call_id) if call_id else _going_on(calls, delta)
         if call is None:
@@ -222,7 +217,7 @@ def _tool_call(deltas: list[JsonObject], warnings: Warnings) -> JsonObject:
     for delta in deltas:
         pieces.add(delta)
     return {
-        key: _function(objects(values), warnings)
+        key: _function(shapes.objects(values), warnings)
         if key in ("function", "custom") and all(isinstance(value, dict) for value in values)
         else add_up(key, values, warnings)
         for key, values in pieces.members.items()
@@ -243,5 +238,5 @@ def _function(deltas: list[JsonObject], warnings: Warnings) -> JsonObject:
         name = names[0] if names else next(iter(pieces.members["name"]), None)
     else:
         warnings.add(Code.UNEXPECTED_SHAPE, "the name of a tool call comes in pieces")
-        name = joined(text for text in map(text_or_none, names) if text)
+        name = joined(text for text in map(shapes.text_or_none, names) if text)
     return {"name": name, **result}

@@ -43,9 +43,23 @@ class _Codec(Protocol):
     def unused(self) -> bytes: ...
 
 
-class _Zlib:
-    def __init__(self, wbits: int) -> None:
-        self._decompressor = zlib.decompressobj(wbits)
+class _Decompressor(Protocol):
+    """What zlib and zstandard both give for one member or frame."""
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+class _Framed:
+    """A coding whose library knows where a member ends."""
+
+    def __init__(self, decompressor: _Decompressor) -> None:
+        self._decompressor = decompressor
 
     def decode(self, data: bytes) -> bytes:
         return self._decompressor.decompress(data)
@@ -75,29 +89,13 @@ class _Brotli:
         return bool(self._decompressor.is_finished())
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        self._decompressor = zstandard.ZstdDecompressor().decompressobj()
-
-    def decode(self, data: bytes) -> bytes:
-        return self._decompressor.decompress(data)
-
-    @property
-    def finished(self) -> bool:
-        return self._decompressor.eof
-
-    @property
-    def unused(self) -> bytes:
-        return self._decompressor.unused_data
-
-
 _CODEC_ERRORS = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
 def _deflate(head: bytes) -> _Codec:
     """zlib format as RFC 9110 demands, or the raw deflate that some servers send instead."""
     is_zlib = len(head) >= 2 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0
-    return _Zlib(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+    return _Framed(zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS))
 
 
 def _begins_gzip(data: bytes) -> bool:
@@ -121,13 +119,13 @@ class _Coding:
 
 # Slices: deflate expands at most 1032-fold; a zstd block of 4 bytes gives at most 128 KiB; a brotli meta-block of some
 # ten bytes gives at most 16 MiB.
-_GZIP = _Coding("gzip", lambda _: _Zlib(zlib.MAX_WBITS | 16), 16 * 1024, 2, _begins_gzip)
+_GZIP = _Coding("gzip", lambda _: _Framed(zlib.decompressobj(zlib.MAX_WBITS | 16)), 16 * 1024, 2, _begins_gzip)
 _CODINGS = {
     "gzip": _GZIP,
     "x-gzip": _GZIP,
     "deflate": _Coding("deflate", _deflate, 16 * 1024, 2),
     "br": _Coding("br", lambda _: _Brotli(), 32),
-    "zstd": _Coding("zstd", lambda _: _Zstd(), 1024, 4, _begins_zstd),
+    "zstd": _Coding("zstd", lambda _: _Framed(zstandard.ZstdDecompressor().decompressobj()), 1024, 4, _begins_zstd),
 }
 
 

@@ -1,24 +1,17 @@
-"""What the three folds share: the value they return, warnings, and merging of provider JSON.
+"""What the folds of the three protocols have in common: the value they return, their warnings, and how events end."""
 
-A provider's JSON is never trusted to have the documented types: every helper takes any value and never raises. Nothing
-here changes a value it was given; a merge makes a new one.
-"""
-
-from collections.abc import Container, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from roller_capture.model_protocols import shapes
+from roller_capture.model_protocols.merging import Merger
+from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.model_protocols.types import OutputWarning, ToolRef
 from roller_capture.vocabulary import OutputWarningCode
 
-JsonObject: TypeAlias = dict[str, Any]
-
-MERGE_DEPTH = 8
-"""How deep objects are merged member by member; provider objects nest three or four levels."""
-
 _WARNING_LIMIT = 100
-_NAME_LIMIT = 80
-_MESSAGE_LIMIT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +20,9 @@ class Folded:
 
     `finish_reasons` holds every finish word that was seen, first the one to publish. `terminal` tells that the
     protocol's terminal marker came; `finished` that a clean end of the body would do without it (Chat Completions).
-    `error` is the provider's error text, `loss` says why the output is known to lack something, and `shape` why a JSON
-    body is no response of this protocol at all.
+    `error` is the provider's error text, and `shape` says why a JSON body is no response of this protocol at all.
+    `loss` says why the output is known to lack something. `unfinished` says which part of the output never came to its
+    own end, which is a loss too, unless the finish word itself says that the service broke the output off.
     """
 
     output: Any = None
@@ -41,6 +35,7 @@ class Folded:
     finished: bool = False
     error: str | None = None
     loss: str | None = None
+    unfinished: str | None = None
     shape: str | None = None
     tool_call_missing: bool = False
 
@@ -55,6 +50,13 @@ class Warnings:
         if len(self._seen) < _WARNING_LIMIT:
             self._seen.setdefault(OutputWarning(code, detail))
 
+    def unexpected(self, what: str, value: object) -> None:
+        """A member is not of the type that it should have."""
+        self.add(OutputWarningCode.UNEXPECTED_SHAPE, f"{what} is {shapes.name_of(value)}")
+
+    def unknown_event(self, kind: str | None) -> None:
+        self.add(OutputWarningCode.UNKNOWN_EVENT, shapes.name_of(kind) if kind else "no type")
+
     def all(self) -> tuple[OutputWarning, ...]:
         return tuple(self._seen)
 
@@ -64,8 +66,13 @@ class Fold(Protocol):
 
     terminal: bool
 
-    def add(self, kind: str | None, payload: JsonObject) -> None:
-        """Fold one event. `kind` is the payload's own `type`, or the `event:` line where it has none."""
+    def add(self, kind: str | None, payload: JsonObject) -> bool:
+        """Fold one event. `kind` is the payload's own `type`, or the `event:` line where it has none.
+
+        False when the event, or a part of it that has a meaning, found no place: its kind or its shape is not known.
+        Then a warning says so, and it is the caller who keeps the payload. A known event behind the terminal marker is
+        passed over, and that is true.
+        """
 
     def done(self) -> None:
         """The line `data: [DONE]` came."""
@@ -74,88 +81,49 @@ class Fold(Protocol):
         """The result; the stream is over, wherever it was."""
 
 
-def name_of(value: object) -> str:
-    """A provider's word, made fit for a warning: words only, bounded, never content."""
-    return value[:_NAME_LIMIT] if isinstance(value, str) else type(value).__name__
+EventHandler: TypeAlias = Callable[[JsonObject], bool]
+"""Folds one payload; its result is that of `Fold.add`."""
 
 
-def text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+class TypedFold(ABC):
+    """The part of a fold that is the same in the protocols whose events have a `type`."""
 
+    def __init__(self, warnings: Warnings) -> None:
+        self.terminal = False
+        self._warnings = warnings
+        self._usage = Merger()
+        self._error: str | None = None
+        self._error_payload: JsonObject | None = None
 
-def object_or_none(value: object) -> JsonObject | None:
-    return value if isinstance(value, dict) else None
+    @abstractmethod
+    def _handler(self, kind: str) -> EventHandler | None:
+        """What folds events of this kind, or `None` for a kind that is not known."""
 
+    def add(self, kind: str | None, payload: JsonObject) -> bool:
+        handler = self._handler(kind) if kind is not None else None
+        if handler is None and (kind == "error" or shapes.provider_error(payload) is not None):
+            handler = self._fail
+        if handler is None:
+            self._warnings.unknown_event(kind)
+            return False
+        return self.terminal or handler(payload)
 
-def objects(value: object) -> list[JsonObject]:
-    """The objects in a list; nothing for anything else."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    def done(self) -> None:  # noqa: B027 - a subclass has nothing to add
+        """Gateways end a stream so; it says nothing about the response."""
 
+    def _fail(self, payload: JsonObject) -> bool:
+        self._error = self._error or shapes.provider_error({"type": "error", **payload})
+        self._error_payload = self._error_payload or payload
+        return True
 
-def joined(parts: Iterable[str]) -> str:
-    """The pieces as one text. A surrogate pair that was cut between two pieces becomes its character again."""
-    text = "".join(parts)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return text
+    def _add_usage(self, value: object) -> None:
+        usage = usage_of(value, self._warnings)
+        if usage is not None:
+            self._usage.add(usage)
 
-
-class Merger:
-    """Merges objects member by member; later non-null wins. Linear in what is added, and owns all that it changes."""
-
-    def __init__(self, start: JsonObject | None = None) -> None:
-        self.value: JsonObject = {}
-        if start is not None:
-            self.add(start)
-
-    def add(self, later: JsonObject, without: Container[str] = ()) -> None:
-        for key, value in later.items():
-            if key not in without:
-                _merge_member(self.value, key, value, MERGE_DEPTH)
-
-
-def _merge_member(own: JsonObject, key: str, value: Any, depth: int) -> None:
-    if value is None:
-        own.setdefault(key, None)
-    elif not isinstance(value, dict) or depth == 0:
-        own[key] = value
-    else:
-        if not isinstance(own.get(key), dict):
-            own[key] = {}
-        for member, item in value.items():
-            _merge_member(own[key], member, item, depth - 1)
-
-
-def provider_error(payload: JsonObject) -> str | None:
-    """The provider's error in one line, `type (code): message`, or `None` when the object reports none.
-
-    Known shapes: `{"error": {...}}`, `{"error": "text"}`, `{"type": "error", ...}`, `{"object": "error", ...}`.
-    """
-    error = payload.get("error")
-    if not error:
-        if payload.get("type") != "error" and payload.get("object") != "error":
-            return None
-        error = payload
-    if not isinstance(error, dict):
-        return str(error)[:_MESSAGE_LIMIT]
-    words = [_word(error.get(name)) for name in ("type", "code")]
-    kind, code = (None if word == "error" else word for word in words)
-    label = f"{kind} ({code})" if kind and code else kind or code
-    return ": ".join(part for part in (label, bare_error(error)) if part)[:_MESSAGE_LIMIT] or "error"
-
-
-def bare_error(payload: JsonObject) -> str | None:
-    """The text of `{"message": "…"}` or `{"detail": "…"}`, which gateways and frameworks answer with."""
-    texts = (payload.get(name) for name in ("message", "detail"))
-    return next((text[:_MESSAGE_LIMIT] for text in texts if isinstance(text, str) and text), None)
-
-
-def _word(value: object) -> str | None:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    def _only_error(self) -> Folded:
+        """The result where nothing but an error came, or nothing at all."""
+        return Folded(output=self._error_payload, terminal=self.terminal, error=self._error)
 
 
 def id_of(value: JsonObject, member: str, warnings: Warnings) -> str | None:
@@ -165,12 +133,12 @@ def id_of(value: JsonObject, member: str, warnings: Warnings) -> str | None:
         return None
     if isinstance(found, str):
         return found
-    warnings.add(OutputWarningCode.UNEXPECTED_SHAPE, f"{member} is {name_of(found)}")
+    warnings.unexpected(member, found)
     return None
 
 
 def usage_of(value: object, warnings: Warnings) -> JsonObject | None:
     if value is None or isinstance(value, dict):
         return value
-    warnings.add(OutputWarningCode.UNEXPECTED_SHAPE, f"usage is {name_of(value)}")
+    warnings.unexpected("usage", value)
     return None

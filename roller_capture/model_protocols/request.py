@@ -1,4 +1,4 @@
-"""The request side of the protocols: the model asked for, and what a request's messages hold.
+"""The request side of the protocols: what a request's messages hold.
 
 Pointers are JSON Pointers (RFC 6901) into the request body. Values of unexpected types are passed over.
 """
@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from roller_capture import json_text
-from roller_capture.model_protocols.folding import JsonObject, text_or_none
+from roller_capture.model_protocols import shapes
+from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.vocabulary import Protocol
 
 _TEXT_DEPTH = 4
 """Deepest nesting of content that is read: an item, its blocks, a tool result's own blocks."""
 
 _SAID_BY_THE_MODEL = frozenset({"reasoning", "item_reference", "compaction", "mcp_list_tools"})
-
-
-def extract_model(protocol: Protocol, request: Any) -> str | None:  # noqa: ARG001 - the same member in all three so far
-    """The model that the request asks for."""
-    return (text_or_none(request.get("model")) or None) if isinstance(request, dict) else None
 
 
 def iter_tool_results(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
@@ -72,7 +68,7 @@ def _blocks(value: Any) -> Iterator[tuple[int, JsonObject]]:
 
 
 def _type(value: JsonObject) -> str:
-    return text_or_none(value.get("type")) or ""
+    return shapes.text_or_none(value.get("type")) or ""
 
 
 def _texts(pointer: str, member: str, holder: JsonObject, depth: int) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from roller_capture import json_text
+from roller_capture.model_protocols import shapes
 from roller_capture.model_protocols.anthropic_messages import MessagesFold, read_message
 from roller_capture.model_protocols.chat_completions import ChatFold, read_completion
 from roller_capture.model_protocols.content_coding import DECODED_LIMIT, ContentDecoding
 from roller_capture.model_protocols.event_stream import fold_stream
-from roller_capture.model_protocols.folding import Fold, Folded, Warnings, bare_error
+from roller_capture.model_protocols.folding import Fold, Folded, Warnings
 from roller_capture.model_protocols.responses import ResponsesFold, read_response
 from roller_capture.model_protocols.types import DecodedResponse
 from roller_capture.model_protocols.verdict import Transfer, Verdict, judge, judge_without_head
@@ -27,6 +28,9 @@ READERS: dict[Protocol, Callable[[Any, Warnings], Folded]] = {
     Protocol.OPENAI_CHAT_COMPLETIONS: read_completion,
     Protocol.OPENAI_RESPONSES: read_response,
 }
+
+UNKNOWN_EVENTS = "unknown_events"
+"""The member that a streamed output has only where events came that are not known here: their payloads, in order."""
 
 _SPACE = b"\xef\xbb\xbf \t\r\n"
 _LONGEST_FIELD = 8
@@ -50,7 +54,8 @@ def decode_response(
     where the stored copy is already decoded. Whether the body is JSON or an event stream is told by its content;
     `content_type` decides only where that says nothing.
 
-    The output of a JSON body, also an error's, is the body's own text on one line (`RawJson`).
+    The output of a JSON body, also an error's, is the body's own text on one line (`RawJson`). Where a stream held
+    events that are not known here, its output has `unknown_events`, even if nothing else came.
     """
     if status is None:
         return _decoded(judge_without_head(http_end), Folded(), Warnings(), 0)
@@ -130,7 +135,10 @@ def _read_events(protocol: Protocol, pieces: Iterator[bytes], warnings: Warnings
     fold = FOLDS[protocol](warnings)
     end = fold_stream(fold, pieces, warnings)
     folded = fold.finish()
-    return dataclasses.replace(folded, loss=folded.loss or end.loss), end.torn
+    output = folded.output
+    if end.unknown_events is not None:
+        output = {**(output or {}), UNKNOWN_EVENTS: end.unknown_events}
+    return dataclasses.replace(folded, output=output, loss=folded.loss or end.loss), end.torn
 
 
 def _read_json(protocol: Protocol, data: bytes, warnings: Warnings) -> Folded:
@@ -146,7 +154,7 @@ def _read_json(protocol: Protocol, data: bytes, warnings: Warnings) -> Folded:
             warnings.add(OutputWarningCode.TEXT_NOT_UTF8, "the body")
         return folded
     folded = READERS[protocol](value, warnings)
-    if folded.shape is not None and isinstance(value, dict) and (message := bare_error(value)) is not None:
+    if folded.shape is not None and isinstance(value, dict) and (message := shapes.bare_error(value)) is not None:
         folded = dataclasses.replace(folded, error=message, shape=None)
     line, _ = json_text.one_line(text)
     # A JSON value is over where it is over: it is its own end mark, whatever it says.

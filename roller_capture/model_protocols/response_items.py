@@ -7,7 +7,10 @@ counts; deltas matter where it never came, and are compared where it did.
 
 from typing import Any
 
-from roller_capture.model_protocols.folding import JsonObject, Warnings, joined, name_of, text_or_none
+from roller_capture.model_protocols import shapes
+from roller_capture.model_protocols.folding import Warnings
+from roller_capture.model_protocols.merging import joined
+from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.vocabulary import OutputWarningCode as Code
 
 PART_TEXTS = {
@@ -33,6 +36,21 @@ PARTS = {
     "response.content_part": ("content", "content_index"),
     "response.reasoning_summary_part": ("summary", "summary_index"),
 }
+
+PROGRESS = frozenset(
+    f"response.{tool}.{state}"
+    for tool, states in {
+        "web_search_call": ("in_progress", "searching", "completed"),
+        "file_search_call": ("in_progress", "searching", "completed"),
+        "code_interpreter_call": ("in_progress", "interpreting", "completed"),
+        "image_generation_call": ("in_progress", "generating", "partial_image", "completed"),
+        "mcp_call": ("in_progress", "completed", "failed"),
+        "mcp_list_tools": ("in_progress", "completed", "failed"),
+    }.items()
+    for state in states
+)
+"""Events that only tell how far a tool of the service is: the finished item has the outcome. `partial_image` is a
+preview of the image in it. `response.audio.…` is not among them, since no item is documented that repeats the sound."""
 
 
 class _Text:
@@ -93,7 +111,6 @@ class Item:
         self.done: JsonObject | None = None
         self._texts: dict[str, _Text] = {}
         self._parts: dict[str, dict[int, _Part]] = {}
-        self._unknown: list[Any] = []
 
     def text(self, member: str) -> _Text:
         if member not in self._texts:
@@ -109,10 +126,6 @@ class Item:
             parts[index] = _Part(known if isinstance(known, dict) else start or {})
         return parts[index]
 
-    def keep(self, payload: JsonObject) -> None:
-        """Keep a delta of a kind that is not known here."""
-        self._unknown.append(payload)
-
     def finish(self, done: JsonObject, warnings: Warnings) -> None:
         """Take the finished item, which counts, and compare the deltas with it."""
         if self.done is not None and self.done != done:
@@ -120,14 +133,18 @@ class Item:
         if self.start.get("id") not in (None, done.get("id")):
             warnings.add(Code.UNKNOWN_FIELD_CONFLICT, "id of an item")
         self.done = done
-        differing = [name for name, text in self._texts.items() if text.differs(done.get(name))]
+        self.compare(done, warnings)
+
+    def compare(self, final: JsonObject, warnings: Warnings) -> None:
+        """Name where the deltas said something else than the item as a whole."""
+        differing = [name for name, text in self._texts.items() if text.differs(final.get(name))]
         for name, parts in self._parts.items():
-            final = done.get(name)
+            listed = final.get(name)
             for index, part in parts.items():
-                if isinstance(final, list) and part.differs(final[index] if 0 <= index < len(final) else {}):
+                if isinstance(listed, list) and part.differs(listed[index] if 0 <= index < len(listed) else {}):
                     differing.append(name)
         for name in differing:
-            warnings.add(Code.DELTA_FINAL_MISMATCH, f"{name} of {name_of(done.get('type'))}")
+            warnings.add(Code.DELTA_FINAL_MISMATCH, f"{name} of {shapes.name_of(final.get('type'))}")
 
     def value(self, warnings: Warnings) -> JsonObject:
         """The finished item, or what there is of it."""
@@ -138,12 +155,12 @@ class Item:
         for member, text in self._texts.items():
             result[member] = text.value()
             if text.final is None:
-                warnings.add(Code.TOOL_INPUT_INCOMPLETE, name_of(text_or_none(result.get("name")) or member))
+                warnings.add(
+                    Code.TOOL_INPUT_INCOMPLETE, shapes.name_of(shapes.text_or_none(result.get("name")) or member)
+                )
         for name, parts in self._parts.items():
             started = result.get(name)
             listed = dict(enumerate(started)) if isinstance(started, list) else {}
             listed |= {index: part.value() for index, part in parts.items()}
             result[name] = [listed[index] for index in sorted(listed)]
-        if self._unknown:
-            result["unknown_deltas"] = self._unknown
         return result

@@ -12,14 +12,13 @@ _BOM = b"\xef\xbb\xbf"
 class ServerSentEvent(NamedTuple):
     """One event.
 
-    `name` is the `event:` field, `data` the `data:` lines joined by LF, `event_id` the last `id:` of the stream so far.
-    `terminated` is false for an event at the very end that lacks its blank line: a browser would drop it, while real
-    servers end that way, so the reader has to judge whether its data is whole.
+    `name` is the `event:` field, `data` the `data:` lines joined by LF (`id:` and `retry:` are for clients that
+    reconnect). `terminated` is false for an event at the very end that lacks its blank line: a browser would drop it,
+    while real servers end that way, so the reader has to judge whether its data is whole.
     """
 
     name: str | None
     data: bytes
-    event_id: str | None
     terminated: bool
 
 
@@ -32,7 +31,6 @@ class SseParser:
         self._at_start = True
         self._name: str | None = None
         self._data: list[bytes] = []
-        self._id: str | None = None
 
     def feed(self, piece: bytes) -> list[ServerSentEvent]:
         """The events that `piece` completes."""
@@ -86,7 +84,7 @@ class SseParser:
     def _event(self, *, terminated: bool) -> ServerSentEvent:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data = []
-        return ServerSentEvent(self._name, data, self._id, terminated)
+        return ServerSentEvent(self._name, data, terminated)
 
     def _field(self, line: bytes) -> None:
         field, _, value = line.partition(b":")
@@ -95,5 +93,3 @@ class SseParser:
             self._name = value.decode("utf-8", "replace") or None
         elif field == b"data":
             self._data.append(value)
-        elif field == b"id" and b"\0" not in value:
-            self._id = value.decode("utf-8", "replace")

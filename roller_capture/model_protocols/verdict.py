@@ -29,6 +29,9 @@ FINISH_BLOCKERS: dict[str, Blocker | None] = {
 """What each finish word means for export; a word that is not here is unknown. One list for all protocols, since
 gateways translate answers and leave the words of the model behind them."""
 
+_BROKEN_OFF = frozenset({Blocker.OUTPUT_TRUNCATED, Blocker.CONTENT_FILTERED})
+"""The service says itself that it broke the output off, so that a block without its end is no loss on the way."""
+
 _CUT_MESSAGES = {
     HttpEnd.CUT_BY_CLIENT: "the client left",
     HttpEnd.CUT_BY_UPSTREAM: "the model service broke off",
@@ -130,10 +133,18 @@ def _completeness(
     blockers = finish_blockers(folded.finish_reasons)
     if folded.tool_call_missing:
         blockers = (*blockers, Blocker.TOOL_CALL_MISSING)
-    if folded.loss is not None:
+    loss = _loss(folded)
+    if loss is not None:
         blockers = (*blockers, Blocker.RESPONSE_INCOMPLETE)
-    partial = folded.tool_call_missing or folded.loss is not None
+    partial = folded.tool_call_missing or loss is not None
     return ResponseCaptureStatus.PARTIAL if partial else ResponseCaptureStatus.COMPLETE, blockers
+
+
+def _loss(folded: Folded) -> str | None:
+    """What a completed response is known to lack."""
+    if folded.loss is None and _BROKEN_OFF.isdisjoint(finish_blockers(folded.finish_reasons)):
+        return folded.unfinished
+    return folded.loss
 
 
 def finish_blockers(reasons: tuple[str, ...]) -> tuple[Blocker, ...]:
@@ -158,8 +169,10 @@ def _errors(transfer: Transfer, folded: Folded, execution: ExecutionStatus) -> l
         elif not errors:
             message = folded.loss or "the body ended without the protocol's end mark"
             errors.append(DecodeError(CallErrorCode.TERMINAL_MARKER_MISSING, message))
-    elif folded.loss is not None:
-        errors.append(DecodeError(CallErrorCode.STREAM_DAMAGED, folded.loss))
+    else:
+        loss = _loss(folded) if execution is ExecutionStatus.COMPLETED else folded.loss
+        if loss is not None:
+            errors.append(DecodeError(CallErrorCode.STREAM_DAMAGED, loss))
     return errors
 
 

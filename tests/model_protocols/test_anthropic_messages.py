@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.model_protocols.transcripts import ANTHROPIC, codes, decode, plain, sse, wire
+from tests.model_protocols.transcripts import ANTHROPIC, codes, decode, errors, plain, sse, wire
 
 START = {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [], "usage": {"input_tokens": 1}}}
 STOP = {"type": "message_stop"}
@@ -57,6 +57,81 @@ def test_tool_input(pieces: list[str], stopped: bool, expected: dict[str, Any], 
     assert plain(decoded.output)["content"] == [{"type": "tool_use", "id": "t", "name": "f", **expected}]
     assert [code for code in codes(decoded) if code.startswith("tool")] == ([warning] if warning else [])
     assert [(ref.tool_call_id, ref.name) for ref in decoded.tool_refs] == [("t", "f")]
+
+
+TOOL = block(0, "tool_use", id="t", name="f", input={})
+TEXT = block(0, "text", text="")
+HALF_INPUT = delta(0, "input_json_delta", partial_json='{"command":"rm')
+SOME_TEXT = delta(0, "text_delta", text="So")
+
+
+@pytest.mark.parametrize("reason", ["tool_use", "end_turn", "refusal", "bored"])
+@pytest.mark.parametrize(
+    "events",
+    [
+        [TOOL, HALF_INPUT],
+        [TOOL],
+        [TOOL, HALF_INPUT, end(0)],
+        [TOOL, HALF_INPUT, TEXT, end(0)],
+        [TOOL, delta(0, "input_json_delta", partial_json={"command": "rm"}), end(0)],
+        [TOOL, HALF_INPUT, block(1, "text", text="x"), end(1)],
+        [TEXT, SOME_TEXT],
+        [block(0, "thinking", thinking=""), delta(0, "thinking_delta", thinking="hm")],
+        [block(0, "hologram"), delta(0, "hologram_delta", frame=1)],
+        [{"type": "content_block_start", "index": 0, "content_block": 5}, HALF_INPUT, end(0)],
+        [TEXT, {"type": "content_block_delta", "index": 0, "delta": "So"}, end(0)],
+    ],
+    ids=str,
+)
+def test_message_with_an_unfinished_block_is_not_whole(events: list[Any], reason: str) -> None:
+    """The end marks of the message do not make whole what never ended, or what is visibly no whole input."""
+    closing = [{"type": "message_delta", "delta": {"stop_reason": reason}}, STOP]
+    decoded = decode(ANTHROPIC, sse(START, *events, *closing))
+    assert (decoded.execution_status, decoded.response_capture_status) == ("completed", "partial")
+    assert "response_incomplete" in decoded.blockers
+    assert errors(decoded) == ["stream_damaged"]
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "content_filter"])
+@pytest.mark.parametrize("events", [[TOOL, HALF_INPUT, end(0)], [TOOL, HALF_INPUT], [TEXT, SOME_TEXT]], ids=str)
+def test_block_that_the_service_broke_off_is_no_loss(events: list[Any], reason: str) -> None:
+    """Half a tool input at the limit of the output is all that the model wrote: complete, and not exportable."""
+    closing = [{"type": "message_delta", "delta": {"stop_reason": reason}}, STOP]
+    decoded = decode(ANTHROPIC, sse(START, *events, *closing))
+    assert (decoded.execution_status, decoded.response_capture_status) == ("completed", "complete")
+    assert list(decoded.blockers) == ["content_filtered" if reason == "content_filter" else "output_truncated"]
+    assert errors(decoded) == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [TOOL, delta(0, "input_json_delta", partial_json='{"a":1}')],
+        [block(0, "tool_use", id="t", name="f", input={"a": 1})],
+    ],
+)
+def test_whole_tool_input_shows_itself(events: list[Any]) -> None:
+    """An input that is a whole JSON object needs no stop to be whole."""
+    closing = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, STOP]
+    decoded = decode(ANTHROPIC, sse(START, *events, *closing))
+    assert (decoded.response_capture_status, decoded.blockers) == ("complete", ())
+    assert plain(decoded.output)["content"][0] == {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
+    assert codes(decoded) == ["block_unfinished"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "message_start", "message": "x"},
+        {"type": "content_block_start", "index": 9, "content_block": []},
+        {"type": "content_block_delta", "index": 0, "delta": "x"},
+        {"type": "message_delta", "delta": ["x"]},
+    ],
+    ids=str,
+)
+def test_known_event_of_unknown_shape_is_kept(event: Any) -> None:
+    """An event that cannot be folded is kept like one of an unknown kind."""
+    assert plain(decode(ANTHROPIC, sse(START, event)).output)["unknown_events"] == [event]
 
 
 def test_whole_input_at_the_start_is_kept() -> None:

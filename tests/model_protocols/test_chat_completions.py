@@ -54,6 +54,43 @@ def test_deltas_make_calls(deltas: list[Any], expected: list[tuple[str | None, s
     assert all("index" not in one for one in calls)
 
 
+@pytest.mark.parametrize("arguments", ['{"command":"rm', "oops", ""])
+def test_arguments_are_text(arguments: str) -> None:
+    """Arguments that are no JSON are what the model wrote, in the shape that the protocol has for them: exportable."""
+    decoded = decode(CHAT, sse(chunk(call(arguments, name="f", index=0, id="a")), chunk({}, "tool_calls"), DONE))
+    [one] = plain(decoded.output)["choices"][0]["message"]["tool_calls"]
+    assert one["function"]["arguments"] == arguments
+    assert (decoded.response_capture_status, decoded.blockers) == ("complete", ())
+
+
+@pytest.mark.parametrize(
+    ("event", "blockers"),
+    [
+        ({"novel": 1}, []),
+        ({"type": "weather", "usage": {"rain": 1}}, []),
+        ({"choices": "x"}, ["response_incomplete"]),
+        ({"choices": [3]}, ["response_incomplete"]),
+        ({"choices": [{"index": 0, "delta": "x"}]}, ["response_incomplete"]),
+    ],
+    ids=str,
+)
+def test_chunk_that_cannot_be_folded_is_kept(event: Any, blockers: list[str]) -> None:
+    """Events that are no chunks are kept whole, and so are choices of no known shape, which the answer then lacks."""
+    decoded = decode(CHAT, sse(chunk({"content": "x"}), event, chunk({}, "stop"), DONE))
+    output = plain(decoded.output)
+    assert output["unknown_events"] == [event]
+    assert output["choices"][0]["message"]["content"] == "x"
+    assert (decoded.execution_status, list(decoded.blockers)) == ("completed", blockers)
+
+
+@pytest.mark.parametrize("empty", [{"choices": None}, {"choices": [{"index": 0, "delta": []}]}], ids=str)
+def test_empty_chunk_costs_nothing(empty: Any) -> None:
+    """What holds nothing can lose nothing, whatever its type."""
+    decoded = decode(CHAT, sse(chunk({"content": "x"}), empty, chunk({}, "stop"), DONE))
+    assert (decoded.response_capture_status, decoded.blockers) == ("complete", ())
+    assert "unknown_events" not in decoded.output
+
+
 def test_two_calls_in_one_delta() -> None:
     """Several calls may come in one delta."""
     both = call("{}", name="f", index=0, id="a")["tool_calls"] + call("{}", name="g", index=1, id="b")["tool_calls"]

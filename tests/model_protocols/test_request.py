@@ -1,11 +1,11 @@
-"""Request bodies: the model, tool results and texts of messages, each with a pointer that resolves."""
+"""Request bodies: tool results and texts of messages, each with a pointer that resolves."""
 
 from typing import Any
 
 import pytest
 
 from roller_capture import json_text
-from roller_capture.model_protocols import extract_model, iter_messages_text, iter_tool_results
+from roller_capture.model_protocols import iter_messages_text, iter_tool_results
 from roller_capture.vocabulary import Protocol
 from tests.model_protocols.transcripts import ANTHROPIC, CHAT, RESPONSES
 
@@ -150,7 +150,6 @@ def test_unexpected_types_are_passed_over(protocol: Protocol, context: Any) -> N
     """Nothing is found in values of unexpected types, and nothing is raised."""
     assert list(iter_tool_results(protocol, context)) == []
     assert list(iter_messages_text(protocol, context)) == []
-    assert extract_model(protocol, context) is None
 
 
 def test_nesting_is_bounded() -> None:
@@ -159,9 +158,3 @@ def test_nesting_is_bounded() -> None:
     for _ in range(800):
         content = [{"content": content}]
     assert list(iter_messages_text(CHAT, {"messages": [{"role": "user", "content": content}]})) == []
-
-
-@pytest.mark.parametrize("protocol", Protocol)
-def test_model(protocol: Protocol) -> None:
-    """The model that the request names."""
-    assert extract_model(protocol, REQUESTS[protocol]) == "m"

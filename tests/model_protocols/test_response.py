@@ -1,21 +1,24 @@
 """One response as a whole: what kind of body it is, its codings, and its JSON text."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import brotli
 import pytest
 import zstandard
 
 from roller_capture import json_text
-from roller_capture.vocabulary import ExecutionStatus, Protocol
+from roller_capture.vocabulary import ExecutionStatus, Protocol, ResponseCaptureStatus
 from tests.model_protocols.transcripts import (
     ALL,
     ANTHROPIC,
     BODIES,
     CHAT,
     RESPONSES,
+    STREAMS,
     bytewise,
     codes,
     decode,
@@ -25,6 +28,12 @@ from tests.model_protocols.transcripts import (
     sse,
     wire,
 )
+
+WHOLE = {
+    ANTHROPIC: wire(ANTHROPIC, "text.sse"),
+    CHAT: wire(CHAT, "text_usage.sse"),
+    RESPONSES: wire(RESPONSES, "text.sse"),
+}
 
 
 @pytest.mark.parametrize(
@@ -155,8 +164,7 @@ def test_character_cut_at_the_end_is_no_encoding_fault() -> None:
 )
 def test_padding_changes_nothing(protocol: Protocol, padding: bytes) -> None:
     """Comments, empty data, pings and words between the events cost neither output nor status."""
-    name = {ANTHROPIC: "text.sse", CHAT: "text_usage.sse", RESPONSES: "text.sse"}[protocol]
-    data = wire(protocol, name)
+    data = WHOLE[protocol]
     whole, padded = decode(protocol, data), decode(protocol, padding + data.replace(b"\n\n", b"\n\n" + padding))
     for member in ("output", "execution_status", "response_capture_status", "blockers", "errors", "usage"):
         assert getattr(padded, member) == getattr(whole, member), member
@@ -173,8 +181,7 @@ def test_error_event_of_plain_text(protocol: Protocol) -> None:
 @pytest.mark.parametrize("protocol", Protocol)
 def test_type_of_the_payload_beats_the_event_line(protocol: Protocol) -> None:
     """Where both disagree, the payload's own `type` is the event's meaning."""
-    name = {ANTHROPIC: "text.sse", CHAT: "text_usage.sse", RESPONSES: "text.sse"}[protocol]
-    data = wire(protocol, name)
+    data = WHOLE[protocol]
     lying = b"".join(b"event: novel\n" + line + b"\n\n" for line in data.split(b"\n") if line.startswith(b"data:"))
     assert decode(protocol, lying).output == decode(protocol, data).output
 
@@ -209,8 +216,69 @@ def test_warnings_are_bounded() -> None:
 @pytest.mark.parametrize("protocol", Protocol)
 @pytest.mark.parametrize("other", Protocol)
 def test_stream_of_another_protocol_is_no_answer(protocol: Protocol, other: Protocol) -> None:
-    """A stream of another protocol than the endpoint's is not read as this one's, and is not completed."""
+    """A stream of another protocol than the endpoint's is not read as this one's, is not completed, and not lost."""
     if protocol is not other:
-        name = {ANTHROPIC: "text.sse", CHAT: "text_usage.sse", RESPONSES: "text.sse"}[other]
-        decoded = decode(protocol, wire(other, name))
-        assert (decoded.output, decoded.execution_status) == (None, ExecutionStatus.INTERRUPTED)
+        decoded = decode(protocol, WHOLE[other])
+        assert decoded.execution_status is ExecutionStatus.INTERRUPTED
+        assert plain(decoded.output) == {"unknown_events": payloads(WHOLE[other])}
+
+
+def payloads(stream: bytes) -> list[object]:
+    """The JSON objects of a stream."""
+    return [json.loads(line[5:]) for line in stream.splitlines() if line[5:].strip().startswith(b"{")]
+
+
+UNKNOWN = [
+    b'{"type":"weather","sky":"grey"}',
+    b'{"n":1e400,"a":1,"a":2,"s":"\\ud83d"}',
+    b"[1, 2]",
+    b'{"type":"weather"}',
+]
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_unknown_events_are_kept_in_their_own_text(protocol: Protocol) -> None:
+    """Payloads of unknown events stand in order under `unknown_events`, spelled as they came, and cost no status."""
+    data = WHOLE[protocol]
+    start, gap, rest = data.partition(b"\n\n")
+    events = [b"event: novel\ndata: " + text + b"\n\n" for text in UNKNOWN]
+    body = b"".join([*events[:2], start, gap, *events[2:], rest])
+    whole, decoded = decode(protocol, body), decode(protocol, data)
+    assert whole.output == {**decoded.output, "unknown_events": json_text.RawJson(b"[" + b",".join(UNKNOWN) + b"]")}
+    for member in ("execution_status", "response_capture_status", "blockers", "errors", "usage", "tool_refs"):
+        assert getattr(whole, member) == getattr(decoded, member), member
+    assert {"unknown_event", "unexpected_shape"} == set(codes(whole))
+
+
+@pytest.mark.parametrize("path", STREAMS, ids=label)
+def test_streams_of_known_events_have_no_unknown_ones(path: Path) -> None:
+    """The member stands only where there are any."""
+    assert ("unknown_events" in plain(decode(protocol_of(path), path.read_bytes()).output)) == (
+        path.stem == "unknown_kinds"
+    )
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_unknown_event_behind_the_marker_is_kept(protocol: Protocol) -> None:
+    """What a gateway sends of its own behind the terminal marker is named and kept too."""
+    decoded = decode(protocol, WHOLE[protocol] + sse({"type": "billing", "cost": 1}))
+    assert plain(decoded.output)["unknown_events"] == [{"type": "billing", "cost": 1}]
+    assert codes(decoded) == ["event_after_terminal", "unknown_event"]
+    assert decoded.response_capture_status is ResponseCaptureStatus.COMPLETE
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_unknown_event_in_several_lines_is_one_line(protocol: Protocol) -> None:
+    """Line breaks between the tokens of a kept payload become spaces: the record stays one line."""
+    output = decode(protocol, b'data: {"type":\ndata: "weather"}\n\n').output
+    assert output == {"unknown_events": json_text.RawJson(b'[{"type": "weather"}]')}
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_unknown_events_take_no_more_than_they_took_in_the_body(protocol: Protocol) -> None:
+    """Fifty thousand tiny events are kept as one text, not as fifty thousand objects."""
+    body = b"data: {}\n\n" * 50_000
+    [kept] = decode(protocol, body).output.values()
+    assert isinstance(kept, json_text.RawJson)
+    assert len(kept.text) < len(body)
+    assert kept.text.count(b"{}") == 50_000

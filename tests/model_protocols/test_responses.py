@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.model_protocols.transcripts import RESPONSES, codes, decode, plain, sse
+from tests.model_protocols.transcripts import RESPONSES, codes, decode, errors, plain, sse
 
 CREATED = {"type": "response.created", "response": {"id": "r", "model": "m", "status": "in_progress", "output": []}}
 
@@ -54,6 +54,124 @@ def test_terminal_event_alone_is_enough() -> None:
         "completed", "complete", "r",
     )  # fmt: skip
     assert codes(decoded) == []
+
+
+CALL = {"type": "function_call", "id": "i", "call_id": "c", "name": "f"}
+CUT_CALL = [
+    added(0, **CALL, arguments="", status="in_progress"),
+    {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"command":"rm'},
+]
+WHOLE_CALL = {**CALL, "arguments": '{"command":"rm x"}', "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*CUT_CALL, completed()],
+        [*CUT_CALL, {"type": "response.completed"}],
+        [*CUT_CALL, completed({**CALL, "arguments": "", "status": "in_progress"})],
+        [*CUT_CALL, done(1, type="message", id="m"), completed({"type": "message", "id": "m"})],
+        [added(0, type="message", id="m", content=[]), completed()],
+        [added(0, type="web_search_call", id="w", status="in_progress"), completed()],
+    ],
+    ids=str,
+)
+def test_response_with_an_unfinished_item_is_not_whole(events: list[Any]) -> None:
+    """An item that neither ended nor is listed by the terminal response as ended may lack its end."""
+    decoded = decode(RESPONSES, sse(CREATED, *events))
+    assert (decoded.execution_status, decoded.response_capture_status) == ("completed", "partial")
+    assert list(decoded.blockers) == ["response_incomplete"]
+    assert errors(decoded) == ["stream_damaged"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*CUT_CALL, completed(WHOLE_CALL)],
+        [*CUT_CALL, done(1, type="message", id="m"), completed(WHOLE_CALL)],
+        [*CUT_CALL, done(0, **WHOLE_CALL), completed()],
+        [*CUT_CALL, done(0, **{**WHOLE_CALL, "status": "in_progress"}), completed()],
+        [*CUT_CALL, done(0, **{**WHOLE_CALL, "arguments": "no JSON"}), completed()],
+    ],
+    ids=str,
+)
+def test_item_that_ended_or_is_listed_is_whole(events: list[Any]) -> None:
+    """One of both is enough, and arguments are text: JSON or not."""
+    decoded = decode(RESPONSES, sse(CREATED, *events))
+    assert (decoded.response_capture_status, decoded.blockers) == ("complete", ())
+    assert plain(decoded.output)["output"][0]["arguments"] in (WHOLE_CALL["arguments"], "no JSON")
+
+
+def test_item_that_the_service_broke_off_is_no_loss() -> None:
+    """`response.incomplete` says itself that its last item has no end."""
+    event = {"type": "response.incomplete", "response": {"id": "r", "status": "incomplete", "output": []}}
+    decoded = decode(RESPONSES, sse(CREATED, *CUT_CALL, event))
+    assert (decoded.response_capture_status, list(decoded.blockers)) == ("complete", ["output_truncated"])
+
+
+def test_listed_item_that_says_otherwise_than_its_deltas_is_named() -> None:
+    """Where no finished item came, the deltas are compared with the terminal response."""
+    decoded = decode(RESPONSES, sse(CREATED, *CUT_CALL, completed({**WHOLE_CALL, "arguments": "other"})))
+    assert codes(decoded) == ["delta_final_mismatch"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "web_search_call.searching",
+        "file_search_call.in_progress",
+        "code_interpreter_call.interpreting",
+        "image_generation_call.partial_image",
+        "mcp_call.failed",
+        "mcp_list_tools.completed",
+    ],
+)
+def test_progress_of_the_services_own_tools_is_no_unknown_event(kind: str) -> None:
+    """What the finished item says anyway is not kept a second time."""
+    event = {"type": f"response.{kind}", "output_index": 0, "partial_image_b64": "x" * 1000}
+    decoded = decode(RESPONSES, sse(CREATED, event, completed()))
+    assert "unknown_events" not in plain(decoded.output)
+    assert codes(decoded) == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "response.audio.delta",
+        "response.novel_call.delta",
+        "response.novel_call.searching",
+        "response.web_search_call.novel",
+        "response.output_text.novel",
+        "response.function_call_arguments.added",
+        "response.content_part.delta",
+        "novel",
+    ],
+)
+def test_unknown_events_are_kept_whole(kind: str) -> None:
+    """Also when their name begins or ends like a known one, and when their item is finished without them."""
+    event = {"type": kind, "output_index": 0, "delta": "AAA", "text": "BBB", "part": {"text": "CCC"}}
+    item = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "x"}]}
+    decoded = decode(RESPONSES, sse(CREATED, added(0, **item), event, done(0, **item), completed(item)))
+    assert plain(decoded.output)["unknown_events"] == [event]
+    assert plain(decoded.output)["output"] == [item]
+    assert codes(decoded) == ["unknown_event"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "response.in_progress", "response": []},
+        {"type": "response.output_item.added", "output_index": 0},
+        {"type": "response.output_item.done", "item": None},
+        {"type": "response.output_text.delta", "output_index": 0, "delta": {"a": 1}},
+        {"type": "response.function_call_arguments.done", "output_index": 0},
+        {"type": "response.content_part.added", "output_index": 0, "part": 5},
+    ],
+    ids=str,
+)
+def test_known_event_of_unknown_shape_is_kept(event: Any) -> None:
+    """An event that cannot be folded is kept like one of an unknown kind."""
+    assert plain(decode(RESPONSES, sse(CREATED, event)).output)["unknown_events"] == [event]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,18 @@ ROWS: dict[str, Row] = {
     },
     # interrupted
     **{
+        f"{protocol} {text} {end}": Row(
+            protocol, wire(protocol, name)[:cut], INTERRUPTED, PARTIAL, [INCOMPLETE], [error], options
+        )
+        for protocol, name in [(CHAT, "text_usage.sse"), (RESPONSES, "text.sse")]
+        for text, cut in [("half", 700), ("head", 12)]
+        for end, error, options in [
+            ("cut", "response_cut", CUT),
+            ("left", "response_cut", LEFT),
+            ("clean", "terminal_marker_missing", {}),
+        ]
+    },
+    **{
         f"half, {end}": Row(ANTHROPIC, HALF, INTERRUPTED, PARTIAL, [INCOMPLETE], ["response_cut"], {"http_end": end})
         for end in (HttpEnd.CUT_BY_CLIENT, HttpEnd.CUT_BY_UPSTREAM, HttpEnd.PROXY_STOPPED, HttpEnd.PROXY_KILLED)
     },
@@ -329,6 +341,55 @@ ROWS: dict[str, Row] = {
         {"limit": 9, "status": 500},
     ),
     # damage
+    "anthropic tool input cut, then the marker": Row(
+        ANTHROPIC,
+        wire(ANTHROPIC, "tool_input_cut.sse") + b"\n\n" + anthropic("tool_use").partition(b"\n\n")[2],
+        COMPLETED,
+        PARTIAL,
+        [INCOMPLETE],
+        ["stream_damaged"],
+    ),
+    "anthropic tool input no JSON": Row(
+        ANTHROPIC, wire(ANTHROPIC, "tool_input_not_json.sse"), COMPLETED, PARTIAL, [INCOMPLETE], ["stream_damaged"]
+    ),
+    "anthropic tool input no JSON, max_tokens": Row(
+        ANTHROPIC,
+        wire(ANTHROPIC, "tool_input_not_json.sse").replace(b'"stop_reason":"tool_use"', b'"stop_reason":"max_tokens"'),
+        COMPLETED,
+        COMPLETE,
+        ["output_truncated"],
+    ),
+    "anthropic tool input cut, then an error": Row(
+        ANTHROPIC,
+        wire(ANTHROPIC, "tool_input_cut.sse") + b'\n\ndata: {"type":"error","error":{"type":"overloaded_error"}}\n\n',
+        FAILED,
+        COMPLETE,
+        [NOT_COMPLETED],
+        ["provider_error"],
+    ),
+    "responses call cut, then the marker": Row(
+        RESPONSES,
+        wire(RESPONSES, "cut_in_call.sse") + b"\n\n" + responses("completed"),
+        COMPLETED,
+        PARTIAL,
+        [INCOMPLETE],
+        ["stream_damaged"],
+    ),
+    "responses call cut, then incomplete": Row(
+        RESPONSES,
+        wire(RESPONSES, "cut_in_call.sse") + b"\n\n" + responses("incomplete"),
+        COMPLETED,
+        COMPLETE,
+        ["output_truncated"],
+    ),
+    "responses call cut, then failed": Row(
+        RESPONSES,
+        wire(RESPONSES, "cut_in_call.sse") + b"\n\n" + responses("failed"),
+        FAILED,
+        COMPLETE,
+        [NOT_COMPLETED],
+        ["provider_error"],
+    ),
     "an event that is no JSON": Row(
         ANTHROPIC, b"data: {oops}\n\n" + WHOLE, COMPLETED, PARTIAL, [INCOMPLETE], ["stream_damaged"]
     ),
@@ -353,6 +414,19 @@ def test_row(row: Row) -> None:
     assert (decoded.execution_status, decoded.response_capture_status) == (row.execution, row.capture)
     assert list(decoded.blockers) == row.blockers
     assert errors(decoded) == list(row.errors)
+
+
+def test_disk_error_behind_the_marker_is_no_interruption() -> None:
+    """What the response meant was read; that its file is damaged bars export all the same."""
+
+    def broken() -> Any:
+        yield WHOLE
+        raise OSError(5, "Input/output error")
+
+    decoded = decode(ANTHROPIC, broken())
+    assert (decoded.execution_status, decoded.response_capture_status) == (COMPLETED, PARTIAL)
+    assert list(decoded.blockers) == ["capture_error"]
+    assert errors(decoded) == ["disk_error"]
 
 
 @pytest.mark.parametrize("protocol", Protocol)
