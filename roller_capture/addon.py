@@ -38,6 +38,7 @@ from roller_capture.recording.call_recorder import CallRecorder
 from roller_capture.recording.endpoints import classify, model_endpoint
 from roller_capture.recording.exchange import BodyTimes, Failure, RequestHead, ResponseHead
 from roller_capture.recording.session import Session
+from roller_capture.recording.upstream_key import CredentialMark, UpstreamKey, read_upstream_key
 from roller_capture.vocabulary import CutBy, OtherRequestKind, Protocol
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ _OPTIONS: Final[tuple[tuple[str, type, Any, str], ...]] = (
     ("roller_attempt", str, "", "Directory of the attempt to record (or ROLLER_ATTEMPT)."),
     ("roller_harness", str, "", f"Harness that is recorded: {', '.join(HARNESSES)} (or ROLLER_HARNESS)."),
     ("roller_allow_remote", bool, False, "Listen on other addresses than loopback too."),
+    ("roller_dummy_key_env", str, "", "Environment variable with the made-up key that the harness was given."),
+    ("roller_upstream_key_env", str, "", "Environment variable with the key that takes its place upstream."),
 )
 
 _MODES_WITHOUT_LISTENER: Final = ("local", "tun")
@@ -128,8 +131,10 @@ class CaptureAddon:
         _force_options()
         if self._session is None or self._session.stopped:
             return
-        if updated & {"roller_attempt", "roller_harness"} and _settings() != self._session.settings:
-            raise exceptions.OptionsError("roller_attempt and roller_harness cannot be changed while recording")
+        if any(name.startswith("roller_") for name in updated) and _settings() != self._session.settings:
+            raise exceptions.OptionsError(
+                "roller_attempt, roller_harness and the keys cannot be changed while recording"
+            )
         try:
             _refuse_remote_listeners()
         except RollerError as error:
@@ -155,7 +160,7 @@ class CaptureAddon:
         self._ready.set()
 
     def _start(self) -> Session[http.HTTPFlow]:
-        attempt, harness = self._checked_settings()
+        attempt, harness, upstream_key = self._checked_settings()
         _refuse_remote_listeners()
         _force_options()
         _raise_handle_limit()
@@ -165,22 +170,27 @@ class CaptureAddon:
             "python": platform.python_version(),
         }
         recorder = AttemptRecorder(_attempt_dir(attempt), harness, _described_options(), versions)
-        return Session(recorder, (attempt, harness.name))
+        return Session(recorder, _settings(), upstream_key)
 
-    def _checked_settings(self) -> tuple[str, Harness]:
+    def _checked_settings(self) -> tuple[str, Harness, UpstreamKey | None]:
         unknown = sorted(name for name in ctx.options.deferred if "roller" in name.lower())
         if self._malformed:
             raise RollerError(f"option {self._malformed[0]}")
         if unknown:
             known = ", ".join(name for name, *_ in _OPTIONS)
             raise RollerError(f"there is no option {unknown[0]!r}: the options are {known}")
-        attempt, harness = _settings()
+        attempt, harness, *key_variables = _settings()
         if not attempt.strip():
             raise RollerError("roller_attempt is not set: add --set roller_attempt=DIRECTORY or set ROLLER_ATTEMPT")
         if harness not in HARNESSES:
             problem = f"{harness!r} is no known harness" if harness.strip() else "roller_harness is not set"
             raise RollerError(f"{problem}: add --set roller_harness=NAME, one of {', '.join(HARNESSES)}")
-        return attempt, HARNESSES[harness]
+        upstream_key = read_upstream_key(*key_variables)
+        if upstream_key is not None and not all(map(_reverse_mode, ctx.options.mode)):
+            raise RollerError(
+                "roller_dummy_key_env needs --mode reverse:ORIGIN, so that the key has one place to go to"
+            )
+        return attempt, HARNESSES[harness], upstream_key
 
     def done(self) -> None:
         """Ends the recording when the proxy stops; when the script is only reloaded, its successor goes on with it."""
@@ -208,8 +218,8 @@ class CaptureAddon:
         if not flow.live:
             return  # Read from a file by another addon: nothing of it goes over the wire.
         await self._ready.wait()
-        head = _request_head(flow, _rewrite_request_headers(flow.request))
         session = self._live()
+        head = _rewritten_request_head(flow, session.upstream_key)
         if session.stopped:
             flow.kill()
             return
@@ -343,11 +353,13 @@ class CaptureAddon:
                 await session.off_loop(session.close, cut)
 
 
-def _settings() -> tuple[str, str]:
+def _settings() -> tuple[str, str, str, str]:
     options = ctx.options
     return (
         options.roller_attempt or os.environ.get("ROLLER_ATTEMPT", ""),
         options.roller_harness or os.environ.get("ROLLER_HARNESS", ""),
+        options.roller_dummy_key_env,
+        options.roller_upstream_key_env,
     )
 
 
@@ -412,16 +424,32 @@ def _raise_handle_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _rewrite_request_headers(request: http.Request) -> tuple[tuple[str, str], ...]:
-    """Takes our headers off a request that goes upstream, and returns them. The only place that changes a request."""
+def _reverse_mode(spec: str) -> mode_specs.ReverseMode | None:
+    mode = mode_specs.ProxyMode.parse(spec)
+    return mode if isinstance(mode, mode_specs.ReverseMode) else None
+
+
+def _goes_to_the_upstream(flow: http.HTTPFlow) -> bool:
+    """Whether a request goes where the user has sent it: the real key is for that place alone."""
+    mode = flow.client_conn.proxy_mode
+    request = flow.request
+    return isinstance(mode, mode_specs.ReverseMode) and (request.scheme, (request.host, request.port)) == (
+        mode.scheme,
+        mode.address,
+    )
+
+
+def _rewritten_request_head(flow: http.HTTPFlow, key: UpstreamKey | None) -> RequestHead:
+    """Takes our headers off a request, puts the upstream's key in, and describes it. Nothing else changes a request."""
+    request = flow.request
     forwarded, roller = headers.split_roller(request.headers.fields)
     if roller:
         request.headers.fields = tuple(forwarded)
-    return tuple(roller)
-
-
-def _request_head(flow: http.HTTPFlow, roller: tuple[tuple[str, str], ...]) -> RequestHead:
-    request = flow.request
+    mark = None
+    if key is not None:
+        mark = key.mark(request.headers.fields)
+        if mark is CredentialMark.OWN and _goes_to_the_upstream(flow):
+            request.headers.fields = key.put_into(request.headers.fields)
     return RequestHead(
         method=request.method,
         scheme=request.scheme,
@@ -430,7 +458,9 @@ def _request_head(flow: http.HTTPFlow, roller: tuple[tuple[str, str], ...]) -> R
         path=request.path,
         http_version=request.http_version,
         fields=request.headers.fields,
-        roller=roller,
+        roller=tuple(roller),
+        credential=mark,
+        keys=() if key is None else key.secrets,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from roller_capture import __version__, json_text
+from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia
 from roller_capture.errors import RollerError
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import progress, safe, say
@@ -66,6 +67,93 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def collect(
+    run_dir: Annotated[Path, typer.Option(help="A new or empty directory for the run.")],
+    prompt: Annotated[
+        list[str] | None, typer.Option(help="A turn; more of them are turns of the same session.")
+    ] = None,
+    harness: Annotated[str | None, typer.Option(metavar="NAME", help="The harness to run.")] = None,
+    capture_calls: Annotated[
+        bool, typer.Option("--capture-calls", help="Capture; without it the harness runs uncaptured.")
+    ] = False,
+    claude_capture_calls: Annotated[
+        bool, typer.Option("--claude-capture-calls", help="The same as --harness claude-code --capture-calls.")
+    ] = False,
+    api_base: Annotated[str | None, typer.Option(metavar="URL", help="The model service, with or without /v1.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model that the harness is to ask for.")] = None,
+    protocol: Annotated[Protocol | None, typer.Option(help="The protocol that the harness is to speak.")] = None,
+    profile: Annotated[str | None, typer.Option(help="The harness's own profile.")] = None,
+    harness_bin: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The program [default: newest in .harnesses/, then PATH].")
+    ] = None,
+    workdir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the agent works [default: a fresh folder, then removed].")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="VAR", help="The variable with the real key [default: the harness's usual].")
+    ] = None,
+    key_via: Annotated[
+        KeyVia, typer.Option(help="Who gets the real key: the proxy alone, or the harness.")
+    ] = KeyVia.PROXY,
+    capture_debug: Annotated[
+        DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
+    ] = DebugRetention.ON_ERROR,
+    model_alias: Annotated[
+        list[str] | None, typer.Option(metavar="A=B", help="The service answers with B when asked for A.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for all turns together.")] = DEFAULT_TIMEOUT,
+    drain_timeout: Annotated[
+        float, typer.Option(help="Seconds for subtasks after the root's answer.")
+    ] = DEFAULT_DRAIN_TIMEOUT,
+    network: Annotated[str, typer.Option(help="Only host.")] = "host",
+    wire_trace: Annotated[bool, typer.Option(help="Always on.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when the capture is only partial.")] = False,
+    harness_args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- HARNESS ARGS]", help="Further arguments for the harness.")
+    ] = None,
+) -> None:
+    """Run a harness behind the recording proxy and publish what it did.
+
+    Example: roller-capture collect --harness claude-code --capture-calls --api-base https://api.anthropic.com
+    --run-dir runs/first --workdir . --prompt "Ask a subagent to count the files here"
+    """
+    from roller_capture.collect.command import run_collect
+
+    if claude_capture_calls:
+        if harness not in (None, "claude-code"):
+            _fail(RollerError(f"--claude-capture-calls does not go with --harness {harness}", exit_code=2))
+        harness, capture_calls = "claude-code", True
+    if harness is None:
+        _fail(RollerError("--harness NAME is missing", exit_code=2))
+    request = CollectRequest(
+        harness=harness,
+        run_dir=run_dir,
+        prompts=tuple(prompt or ()),
+        api_base=api_base,
+        capture_calls=capture_calls,
+        model=model,
+        protocol=protocol,
+        profile=profile,
+        harness_bin=harness_bin,
+        workdir=workdir,
+        api_key_env=api_key_env,
+        key_via=key_via,
+        capture_debug=capture_debug,
+        model_aliases=_aliases(model_alias or []),
+        timeout=timeout,
+        drain_timeout=drain_timeout,
+        network=network,
+        wire_trace=wire_trace,
+        strict=strict,
+        harness_args=tuple(harness_args or ()),
+    )
+    try:
+        raise typer.Exit(run_collect(request))
+    except RollerError as error:
+        _fail(error)
 
 
 @app.command()

@@ -160,6 +160,7 @@ def _read_native(
     except Exception as error:  # noqa: BLE001 - a bug in one adapter must not lose the calls
         gap = Gap(AttemptErrorCode.ADAPTER_FAILED, f"the {harness} adapter failed: {type(error).__name__}")
         native = dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
+    native = dataclasses.replace(native, gaps=(*native.gaps, *_launcher_gaps(launcher)))
     return _with_copied_files(native, copied)
 
 
@@ -196,6 +197,16 @@ def _read_launcher(native_dir: Path) -> dict[str, Any]:
     except (OSError, json_text.JsonError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _launcher_gaps(launcher: Mapping[str, Any]) -> Iterator[Gap]:
+    """What the launcher itself saw go wrong. Codes and shapes that are not known here are passed over."""
+    errors = launcher.get("errors")
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, dict):
+            code = next((word for word in AttemptErrorCode if word == error.get("code")), None)
+            if code is not None:
+                yield Gap(code, str(error.get("message"))[:1000], _LAUNCHER)
 
 
 def _launcher_status(launcher: Mapping[str, object]) -> ExecutionStatus:

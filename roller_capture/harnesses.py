@@ -21,6 +21,8 @@ class Harness:
     identity_headers: tuple[str, ...]
     adapter: str | None = None
     """`module:function` of the adapter, as text, so that naming a harness imports none."""
+    launcher: str | None = None
+    """`module:object` of the launcher that `collect` uses, in the same way."""
 
 
 _ROWS: Final = (
@@ -28,6 +30,7 @@ _ROWS: Final = (
         "claude-code",
         ("x-claude-code-session-id", "x-claude-code-agent-id", "x-claude-code-parent-agent-id"),
         adapter="roller_capture.adapters.claude_code:read",
+        launcher="roller_capture.launchers.claude_code:LAUNCHER",
     ),
     Harness(
         "opencode",

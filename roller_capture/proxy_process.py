@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,13 +28,24 @@ class ProxyProcess:
     """A `mitmdump` that records `attempt` and forwards to `upstream`, from `start` to `stop`; also a context manager.
 
     It listens on a free loopback port and keeps mitmproxy's own files in a temporary folder. Its output is in
-    `output()`. `start` raises `RollerError` with that output when it does not come up.
+    `output()`. `environment` is added to this process's own; `on_spawn` is told when the process is there, before it
+    listens. `start` raises `RollerError` with the output when it does not come up.
     """
 
-    def __init__(self, attempt: Path, harness: str, upstream: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        attempt: Path,
+        harness: str,
+        upstream: str,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        on_spawn: Callable[["ProxyProcess"], None] | None = None,
+    ) -> None:
         self._attempt = attempt
         self._options = ["--set", f"roller_attempt={attempt}", "--set", f"roller_harness={harness}", *options]
         self._mode = f"reverse:{upstream}@127.0.0.1:0"
+        self._environment = dict(environment or {})
+        self._on_spawn = on_spawn
         self._process: subprocess.Popen[bytes] | None = None
         self._printed = ""
         self.url = ""
@@ -56,19 +67,32 @@ class ProxyProcess:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | self._environment,
             start_new_session=True,
         )
+        try:
+            if self._on_spawn is not None:
+                self._on_spawn(self)
+            if self._listens(earlier):
+                return self
+        except BaseException:
+            self.kill()
+            raise
+        self.kill()
+        raise RollerError(f"the recording proxy did not start: {self.output().strip() or 'no output'}", exit_code=2)
+
+    def _listens(self, earlier_recorders: int) -> bool:
+        """Waits until it does; false when it ends, or takes too long."""
+        assert self._process is not None
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and self._process.poll() is None:
             info = self._info()
             listeners = info.get("options", {}).get("listeners", [])
-            if info.get("recorders", 0) > earlier and listeners:
+            if info.get("recorders", 0) > earlier_recorders and listeners:
                 self.url = f"http://{listeners[0]}"
-                return self
+                return True
             time.sleep(_LOOK_EVERY)
-        self.kill()
-        raise RollerError(f"the recording proxy did not start: {self.output().strip() or 'no output'}", exit_code=2)
+        return False
 
     def _info(self) -> dict[str, Any]:
         try:
@@ -76,6 +100,18 @@ class ProxyProcess:
         except (OSError, ValueError):
             return {}
         return value if isinstance(value, dict) else {}
+
+    @property
+    def pid(self) -> int:
+        """The running process's id. Raises `RuntimeError` when it is not running."""
+        if self._process is None:
+            raise RuntimeError("the proxy is not running")
+        return self._process.pid
+
+    @property
+    def private_folder(self) -> Path:
+        """mitmproxy's own files, while it runs; `stop` removes them."""
+        return Path(self._private.name)
 
     def output(self) -> str:
         """What it has printed so far."""

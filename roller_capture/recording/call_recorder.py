@@ -28,7 +28,7 @@ class CallRecorder:
         self._journal: Final = journal
         self._head: Final = head
         self._name: Final = f"{sequence:06d}"
-        self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers)
+        self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers, head.keys)
         self._request: BodyFile | None = None
         self._response_file: BodyFile | None = None
         self._response: ResponseBody | None = None
@@ -55,6 +55,7 @@ class CallRecorder:
             other_headers=stored.other,
             roller_headers=[[name, self._credentials.masked_text(value)] for name, value in head.roller],
             content_encoding=content_encoding(head.fields),
+            **({} if head.credential is None else {"credential": head.credential}),
         )
 
     def request_chunk(self, data: bytes) -> None:

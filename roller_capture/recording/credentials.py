@@ -31,14 +31,21 @@ _PARAMETER: Final = re.compile(rb"=\s*\"?([^\s\",]{16,})")
 class Credentials:
     """The secrets of one request.
 
-    `fields` are its headers, without `x-roller-*`; `path` is the request target. A value of a merely suspicious header
-    is no secret when the harness also sends it in one of its `identity` headers, for then it is a native id.
+    `fields` are its headers, without `x-roller-*`; `path` is the request target; `known` are keys that are secret in
+    any case. A value of a merely suspicious header is no secret when the harness also sends it in one of its `identity`
+    headers, for then it is a native id.
     """
 
-    def __init__(self, fields: Sequence[HeaderField] = (), path: str = "", identity: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        fields: Sequence[HeaderField] = (),
+        path: str = "",
+        identity: Iterable[str] = (),
+        known: Iterable[bytes] = (),
+    ) -> None:
         identity_names = frozenset(identity)
         identity_values = {value for name, value in fields if _lower(name) in identity_names}
-        found: set[bytes] = set()
+        found: set[bytes] = set(known)
         for raw_name, value in fields:
             name = _lower(raw_name)
             if name in _ALWAYS_SECRET:

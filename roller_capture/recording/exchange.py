@@ -4,12 +4,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from roller_capture.recording.credentials import HeaderField
+from roller_capture.recording.upstream_key import CredentialMark
 from roller_capture.vocabulary import CutBy
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """A request before its body. `fields` are the headers that are forwarded, `roller` the ones taken off."""
+    """A request before its body. `fields` are the headers that are forwarded, `roller` the ones taken off.
+
+    With a key of the proxy's own, `credential` says whose credential the request came with, and `keys` are the secrets
+    that must not be stored wherever they appear.
+    """
 
     method: str
     scheme: str
@@ -19,6 +24,8 @@ class RequestHead:
     http_version: str
     fields: tuple[HeaderField, ...]
     roller: tuple[tuple[str, str], ...] = ()
+    credential: CredentialMark | None = None
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class OtherRecorder:
         self._head: Final = head
         self._kind: Final = kind
         self._next_body_number: Final = next_body_number
-        self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers)
+        self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers, head.keys)
         self._request: BodyFile | None = None
         self._response_file: BodyFile | None = None
         self._response: ResponseBody | None = None

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from roller_capture.recording.attempt_recorder import AttemptRecorder, ExchangeRecorder
+from roller_capture.recording.upstream_key import UpstreamKey
 
 _T = TypeVar("_T")
 
@@ -30,9 +31,12 @@ _FlowT = TypeVar("_FlowT", bound=OpenFlow)
 class Session(Generic[_FlowT]):
     """A running recorder and what its hooks share. It outlives a reload of the script."""
 
-    def __init__(self, recorder: AttemptRecorder, settings: tuple[str, str]) -> None:
+    def __init__(
+        self, recorder: AttemptRecorder, settings: tuple[str, ...], upstream_key: UpstreamKey | None = None
+    ) -> None:
         self.recorder: Final = recorder
         self.settings: Final = settings
+        self.upstream_key: Final = upstream_key
         self.stopped = False
         self.owner: object = None
         self.flows: Final[dict[str, _FlowT]] = {}

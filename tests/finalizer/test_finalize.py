@@ -353,3 +353,21 @@ def test_what_was_copied_after_the_run_is_kept_whatever_the_adapter_made_of_it(
     refused = [error["source"] for error in manifest["errors"] if error["code"] == "file_refused"]
     assert refused == [".credentials.json", "link.jsonl"]
     assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_what_the_launcher_saw_go_wrong_is_an_error_of_the_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known codes of launcher.json, whatever else stands there."""
+    builder = family_attempt(tmp_path)
+    (builder.work / "native").mkdir()
+    errors = [{"code": "drain_failed", "message": "late"}, {"code": "x"}, {"code": ["drain_failed"]}, 5, None]
+    (builder.work / "native" / "launcher.json").write_text(
+        json.dumps({"errors": errors, "execution_status": "completed"})
+    )
+    use_capture(monkeypatch, family_capture())
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    assert [(error["code"], error["message"], error["source"]) for error in manifest["errors"]] == [
+        ("drain_failed", "late", "launcher.json")
+    ]
+    assert manifest["execution_status"] == "completed"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from roller_capture.collect.command import run_collect
-from roller_capture.collect.request import CollectRequest
+from roller_capture.collect.request import CollectRequest, KeyVia
 from roller_capture.errors import RollerError
 from roller_capture.terminal import say
+from roller_capture.vocabulary import DebugRetention
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 REAL_KEY = "sk-real-key-canary-0123456789"
@@ -83,11 +84,15 @@ def main() -> int:
         fields[name] = None if fields[name] is None else Path(fields[name])
     for name in ("prompts", "harness_args"):
         fields[name] = tuple(fields[name])
+    for name, kind in (("key_via", KeyVia), ("capture_debug", DebugRetention)):
+        fields[name] = kind(fields[name])
     try:
         return run_collect(CollectRequest(**fields))
     except RollerError as error:
         say(f"error: {error}")
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -59,10 +59,11 @@ class Session:
 
 
 def request(prompt: str, session_id: str, key: str) -> tuple[int, dict[str, Any]]:
-    """Asks the model service, which answers without streaming."""
+    """Asks the model service, which answers without streaming; `HELD` asks for a stream, and never comes to read it."""
     base = urllib.parse.urlsplit(os.environ["ANTHROPIC_BASE_URL"])
     connection = http.client.HTTPConnection(base.hostname or "", base.port, timeout=60)
     body = {"model": os.environ.get("ANTHROPIC_MODEL", "m"), "messages": [{"role": "user", "content": prompt}]}
+    body["stream"] = "HELD" in prompt
     headers = {"content-type": "application/json", "x-api-key": key, "x-claude-code-session-id": session_id}
     connection.request("POST", f"{base.path}/v1/messages", json.dumps(body), headers)
     response = connection.getresponse()
@@ -71,23 +72,26 @@ def request(prompt: str, session_id: str, key: str) -> tuple[int, dict[str, Any]
     return response.status, json.loads(text) if response.status == http.HTTPStatus.OK else {"error": text.decode()}
 
 
-def _hang(session: Session) -> None:
+def _hang(_session: Session) -> None:
     Path("hanging").write_text("")
     time.sleep(1000)
 
 
-def _stubborn(session: Session) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _hang(session)
+def _stubborn(_session: Session) -> None:
+    """Notes that it was told to stop, and goes on."""
+    signal.signal(signal.SIGTERM, lambda *_: Path("told").touch())
+    Path("hanging").touch()
+    while True:
+        time.sleep(1000)
 
 
-def _daemon(session: Session) -> None:
+def _daemon(_session: Session) -> None:
     """What a shell tool does: a process in a session of its own, which outlives this one."""
     daemon = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL)
     Path("daemon.pid").write_text(str(daemon.pid))
 
 
-def _fail(session: Session) -> None:
+def _fail(_session: Session) -> None:
     sys.stderr.write(f"something broke \x1b[31m with {os.environ['ANTHROPIC_API_KEY']}\n")
     sys.exit(3)
 
@@ -113,9 +117,9 @@ def _link_log(session: Session) -> None:
 
 
 _BEHAVIOURS: Mapping[str, Callable[[Session], None]] = {
+    "DAEMON": _daemon,
     "HANG": _hang,
     "STUBBORN": _stubborn,
-    "DAEMON": _daemon,
     "FAIL": _fail,
     "FOREIGN": _foreign,
     "PRINT-KEY": _print_key,

@@ -1,0 +1,82 @@
+"""Which key the harness gets, and which one the proxy puts in its place (design section 4).
+
+The real key is read from the environment and handed on by environment alone: never as an argument, never into a file.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from roller_capture.collect.api_base import ApiBase
+from roller_capture.collect.request import KeyVia
+from roller_capture.errors import RollerError
+from roller_capture.recording.credentials import SHORTEST_SECRET
+
+UPSTREAM_KEY: Final = "ROLLER_COLLECT_UPSTREAM_KEY"
+DUMMY_KEY: Final = "ROLLER_COLLECT_DUMMY_KEY"
+"""The proxy's own variables; no harness ever has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one attempt.
+
+    `for_harness` is what the harness is given. `upstream` is what the proxy puts in its place: `None` when the harness
+    holds the real key itself, or when a service on this machine needs none; then what the harness sends passes.
+    """
+
+    for_harness: str | None = field(repr=False)
+    upstream: str | None = field(repr=False)
+    note: str
+    marks_requests: bool = True
+
+    @property
+    def proxy_options(self) -> list[str]:
+        """Options of the recording proxy: names of variables only."""
+        if not self.marks_requests:
+            return []
+        options = ["--set", f"roller_dummy_key_env={DUMMY_KEY}"]
+        if self.upstream is not None:
+            options += ["--set", f"roller_upstream_key_env={UPSTREAM_KEY}"]
+        return options
+
+    @property
+    def proxy_environment(self) -> Mapping[str, str]:
+        """What the proxy's environment has beyond the user's."""
+        environment = {DUMMY_KEY: self.for_harness or ""} if self.marks_requests else {}
+        return environment if self.upstream is None else {**environment, UPSTREAM_KEY: self.upstream}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Everything that must not be shown."""
+        return tuple(key for key in (self.for_harness, self.upstream) if key)
+
+
+def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, captured: bool) -> Keys:
+    """Decides who gets which key. Raises `RollerError` (exit 2) when there is none and the service may need one."""
+    real = os.environ.get(variable, "").strip()
+    if real and (not real.isascii() or not real.isprintable() or " " in real or len(real) < SHORTEST_SECRET):
+        raise RollerError(
+            f"{variable} holds no key: it must have at least {SHORTEST_SECRET} printable ASCII characters and no blank",
+            exit_code=2,
+        )
+    on_this_machine = api_base is not None and api_base.is_loopback
+    if not real and not on_this_machine:
+        raise RollerError(
+            f"{variable} is not set: export the key of the model service, or name its variable with --api-key-env",
+            exit_code=2,
+        )
+    if via is KeyVia.HARNESS or not captured:
+        note = f"the harness itself holds the key from {variable}" if real else "no key"
+        return Keys(real or dummy_key(), None, note, marks_requests=False)
+    if not real:
+        note = f"{variable} is not set: the service on this machine gets a made-up key"
+        return Keys(dummy_key(), None, note)
+    return Keys(dummy_key(), real, f"key from {variable}; the harness gets a made-up one in its place")
+
+
+def dummy_key() -> str:
+    """A key that opens nothing: 128 random bits, so it also proves which attempt a request belongs to."""
+    return f"roller-dummy-{secrets.token_hex(16)}"

@@ -1,0 +1,81 @@
+"""The collecting side of the watchdog (`roller_capture.collect.watchdog`): tells it what to put in order should this
+process be killed."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from roller_capture.errors import RollerError
+
+_PACKAGE_ROOT: Final = Path(__file__).resolve().parent.parent.parent
+_MAIN: Final = "import sys; sys.path.append(sys.argv[1]); from roller_capture.collect.watchdog import main; main()"
+_STOP_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """One attempt that is running: what the watchdog would need.
+
+    `attempt` is `None` in an uncaptured run. `private` are the temporary folders of harness and proxy, `home` is in one
+    of them. `leader` and `proxy` are process ids.
+    """
+
+    harness: str
+    harness_version: str
+    turns: int
+    private: tuple[str, ...]
+    home: str
+    attempt: str | None = None
+    leader: int | None = None
+    proxy: int | None = None
+
+
+class Guard:
+    """A watchdog for all attempts of this process; also a context manager."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writing = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            # -P: a module in the user's working directory must not stand in for one of Python's.
+            [sys.executable, "-P", "-c", _MAIN, str(_PACKAGE_ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self
+
+    def watch(self, name: str, guarded: Guarded) -> None:
+        """Says what is to be put in order for the attempt `name`; a later word replaces an earlier one."""
+        self._tell({"watch": name, "attempt": asdict(guarded)})
+
+    def release(self, name: str) -> None:
+        """The attempt `name` is in order."""
+        self._tell({"release": name})
+
+    def _tell(self, message: dict[str, object]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        # A watchdog that somebody has killed is no reason to stop: it is only needed when we are killed too.
+        with self._writing, contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        if error is None or isinstance(error, RollerError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_SECONDS)

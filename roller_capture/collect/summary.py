@@ -1,0 +1,79 @@
+"""What `collect` says at the end: one screen, plain words."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture.collect.attempt import AttemptResult
+from roller_capture.collect.waiting import Cause
+from roller_capture.errors import RollerError
+from roller_capture.terminal import safe
+from roller_capture.view.attempt import load_attempt
+from roller_capture.view.family import family_of
+from roller_capture.view.gaps import gaps_of
+from roller_capture.vocabulary import ExecutionStatus
+
+_MOST_GAPS: Final = 8
+_TAIL_LINES: Final = 5
+_CAUSES: Final = {
+    Cause.STOP_SIGNAL: "stopped by you",
+    Cause.PROXY_DIED: "stopped, since the recording proxy died",
+    Cause.TIMEOUT: "stopped at its time limit (--timeout)",
+    Cause.DRAIN_TIMEOUT: "stopped, since its subtasks did not end (--drain-timeout)",
+}
+
+
+def run_line(result: AttemptResult, harness: str, version: str) -> str:
+    """How the harness ran."""
+    outcome = result.outcome
+    codes = ", ".join(str(code) for code in outcome.exit_codes)
+    ended = f"exit code{'s' if len(outcome.exit_codes) > 1 else ''} {codes}" if codes else "not started"
+    words = [f"{harness} {version}: {outcome.execution_status} after {outcome.seconds:.1f} s ({ended})"]
+    if outcome.ended_by in _CAUSES:
+        words.append(_CAUSES[outcome.ended_by])
+    if outcome.turns_not_run:
+        words.append(f"{outcome.turns_not_run} of the turns not run")
+    return "; ".join(words)
+
+
+def trouble_lines(result: AttemptResult) -> Iterator[str]:
+    """The end of the harness's error output, when it did not end well."""
+    if result.outcome.execution_status is ExecutionStatus.COMPLETED:
+        return
+    lines = [line for line in result.stderr_tail.splitlines() if line.strip()][-_TAIL_LINES:]
+    for line in lines:
+        yield f"  its error output: {safe(line)[:300]}"
+
+
+def capture_lines(attempt: Path, manifest: dict[str, Any]) -> Iterator[str]:
+    """What was published, what is missing and why, and what to do next."""
+    counts = manifest["counts"]
+    roles = [participant["role"] for participant in manifest["participants"]]
+    children = roles.count("child")
+    yield f"participants: {roles.count('root')} root, {children} {'child' if children == 1 else 'children'}"
+    yield f"calls: {counts['calls']}, of which {counts['exportable_calls']} exportable"
+    relations = ", ".join(f"{kind} {number}" for kind, number in counts["relations"].items() if number) or "none"
+    yield f"relations: {relations}"
+    yield f"capture: {manifest['capture_status']}"
+    yield from (f"  {line}" for line in _gap_lines(attempt))
+    yield f"published: {attempt}"
+    yield f"next: roller-capture view {shlex.quote(str(attempt))}"
+
+
+def _gap_lines(attempt: Path) -> Iterator[str]:
+    try:
+        read = load_attempt(attempt)
+        gaps = gaps_of(read, family_of(read))
+    except RollerError as error:
+        yield str(error)
+        return
+    for gap in gaps[:_MOST_GAPS]:
+        yield f"missing: {gap.sentence}" + (f". {gap.next_step}" if gap.next_step else "")
+    if len(gaps) > _MOST_GAPS:
+        yield f"and {len(gaps) - _MOST_GAPS} more: see the manifest"
+
+
+def error_lines(result: AttemptResult) -> Iterable[str]:
+    """What went wrong around the harness, loudly."""
+    return (f"error: {error.code}: {error.message}" for error in result.errors)

@@ -1,0 +1,186 @@
+"""Runs the given turns of one session, one harness process each, and nothing else."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from roller_capture.capture_protocol import Gap
+from roller_capture.collect.process_family import end_members
+from roller_capture.collect.stop_signal import StopSignal
+from roller_capture.collect.waiting import Cause, process_descriptor, wait_for_first
+from roller_capture.errors import RollerError
+from roller_capture.launchers import Launcher, LaunchSettings
+from roller_capture.launchers.environment import harness_environment
+from roller_capture.terminal import say
+from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus
+
+GRACE_SECONDS: Final = 10.0
+"""Between SIGTERM and SIGKILL."""
+
+_SIGNALLED: Final = frozenset((129, 130, 131, 134, 137, 143))
+"""Exit codes of programs that end because of SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL or SIGTERM (128 + number)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """What ends a run before its own end: seconds for all turns together, the user's signal, the death of the proxy."""
+
+    timeout: float
+    stop: StopSignal
+    proxy_descriptor: int | None
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """How the harness ran. `exit_codes` are those of the turns, negative for a signal (as `subprocess` has them)."""
+
+    exit_codes: list[int] = field(default_factory=list)
+    session_ids: list[str] = field(default_factory=list)
+    ended_by: Cause = Cause.HARNESS_ENDED
+    turns_not_run: int = 0
+    answered: bool = False
+    errors: list[Gap] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def execution_status(self) -> ExecutionStatus:
+        """Completed when every turn ended well; interrupted when somebody else ended it."""
+        if self.ended_by is Cause.DRAIN_TIMEOUT and not self.turns_not_run:  # the root had given its last answer
+            return ExecutionStatus.COMPLETED
+        if self.ended_by is not Cause.HARNESS_ENDED:
+            return ExecutionStatus.INTERRUPTED
+        if any(code < 0 or code in _SIGNALLED for code in self.exit_codes):
+            return ExecutionStatus.INTERRUPTED
+        failed = any(self.exit_codes) or self.turns_not_run > 0
+        return ExecutionStatus.FAILED if failed else ExecutionStatus.COMPLETED
+
+    @property
+    def root_session_id(self) -> str | None:
+        """The session that the first turn announced."""
+        return self.session_ids[0] if self.session_ids else None
+
+
+class TurnRunner:
+    """Runs turns in a home; their output is appended to `stdout` and `stderr`."""
+
+    def __init__(
+        self, launcher: Launcher, settings: LaunchSettings, limits: TurnLimits, stdout: Path, stderr: Path
+    ) -> None:
+        self._launcher = launcher
+        self._settings = settings
+        self._limits = limits
+        self._stdout = stdout
+        self._stderr = stderr
+
+    def run(
+        self, prompts: tuple[str, ...], on_start: Callable[[int], None], tick: Callable[[], None] | None
+    ) -> RunOutcome:
+        """Runs one turn after the other until one does not end well. `on_start` is told each process id.
+
+        All processes of the harness are gone when this returns or raises.
+        """
+        outcome = RunOutcome()
+        started = time.monotonic()
+        deadline = started + self._limits.timeout
+        for number, prompt in enumerate(prompts, 1):
+            if self._limits.stop.received is not None:
+                outcome.ended_by = Cause.STOP_SIGNAL
+                break
+            say(f"turn {number} of {len(prompts)}")
+            outcome.ended_by, code = self._run_turn(prompt, outcome.root_session_id, deadline, on_start, tick)
+            outcome.exit_codes.append(code)
+            outcome.session_ids = self._launcher.session_ids(self._stdout)
+            if outcome.ended_by is not Cause.HARNESS_ENDED or code != 0:
+                break
+            if number < len(prompts) and not self._can_go_on(outcome):
+                break
+        outcome.turns_not_run = len(prompts) - len(outcome.exit_codes)
+        outcome.answered = self._launcher.has_answered(self._stdout)
+        outcome.seconds = time.monotonic() - started
+        self._note_oddities(outcome)
+        return outcome
+
+    def _can_go_on(self, outcome: RunOutcome) -> bool:
+        """A further turn resumes the session that the harness itself has named, and never "the latest"."""
+        if len(outcome.session_ids) == 1:
+            return True
+        reason = "none" if not outcome.session_ids else "more than one"
+        message = f"the next turn was not run: of the sessions to resume, the harness announced {reason}"
+        outcome.errors.append(Gap(AttemptErrorCode.ROOT_AMBIGUOUS, message, "stdout.jsonl"))
+        return False
+
+    def _note_oddities(self, outcome: RunOutcome) -> None:
+        if outcome.ended_by is Cause.DRAIN_TIMEOUT:
+            message = f"subtasks had not ended {self._settings.drain_timeout:g} seconds after the time limit"
+            outcome.errors.append(Gap(AttemptErrorCode.DRAIN_FAILED, message))
+        if len(outcome.session_ids) > 1 and not outcome.errors:
+            message = f"the harness announced {len(outcome.session_ids)} root sessions"
+            outcome.errors.append(Gap(AttemptErrorCode.ROOT_AMBIGUOUS, message, "stdout.jsonl"))
+
+    def _run_turn(
+        self,
+        prompt: str,
+        session_id: str | None,
+        deadline: float,
+        on_start: Callable[[int], None],
+        tick: Callable[[], None] | None,
+    ) -> tuple[Cause, int]:
+        command = self._launcher.turn(self._settings, prompt, session_id)
+        with self._stdout.open("ab") as out, self._stderr.open("ab") as err:
+            start = out.tell()
+            try:
+                process = subprocess.Popen(
+                    command.arguments,
+                    cwd=self._settings.workdir,
+                    env=harness_environment(command, self._settings.home),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise RollerError(
+                    f"{self._settings.binary}: cannot be started ({error.strerror})", exit_code=2
+                ) from None
+        try:
+            on_start(process.pid)
+            cause = self._wait(process.pid, start, deadline, tick)
+        finally:
+            # Also when it has ended well: what its tools left running would go on in a home that is taken away.
+            end_members(process.pid, self._settings.home, GRACE_SECONDS)
+            code = process.wait()
+        return cause, code
+
+    def _wait(self, pid: int, start: int, deadline: float, tick: Callable[[], None] | None) -> Cause:
+        with process_descriptor(pid) as ended:
+            descriptors = {ended: Cause.HARNESS_ENDED, self._limits.stop.descriptor: Cause.STOP_SIGNAL}
+            if self._limits.proxy_descriptor is not None:
+                descriptors[self._limits.proxy_descriptor] = Cause.PROXY_DIED
+            cause = wait_for_first(descriptors, deadline, tick)
+            if cause is not None:
+                return cause
+            if not self._launcher.turn_has_ended(self._stdout, start):
+                say(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
+                return Cause.TIMEOUT
+            say(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
+            cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
+            return cause or Cause.DRAIN_TIMEOUT
+
+
+def tail_of(path: Path, secrets: tuple[str, ...], limit: int = 2000) -> str:
+    """The end of the harness's error output, without keys."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            # Longer than what is shown, so that no key is cut where the window begins.
+            stream.seek(max(0, size - 2 * limit))
+            text = stream.read(2 * limit).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    for secret in secrets:
+        text = text.replace(secret, "*" * len(secret))
+    return text[-limit:]

@@ -1,0 +1,56 @@
+"""A small process that outlives `collect` when that is killed, and puts in order what it leaves behind.
+
+`collect` tells it over a pipe which attempts are running. The pipe's end without a word is what a kill looks like.
+Waiting costs about 10 MB and no time: the rest of the package is imported only when there is something to do.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Reads what `collect` says on stdin until its end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    watched = Watched()
+    for line in sys.stdin.buffer:
+        watched.hear(line)
+    watched.put_in_order()
+
+
+class Watched:
+    """The attempts that are running, as far as `collect` has told."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, dict[str, Any]] = {}
+        # Opened while the proxy is known to live, so that its number cannot have been given to another process.
+        self._proxies: dict[str, int] = {}
+
+    def hear(self, line: bytes) -> None:
+        """Takes one message; one that is torn, since the kill came in mid-write, says nothing."""
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return
+        if "release" in message:
+            self._attempts.pop(message["release"], None)
+            proxy = self._proxies.pop(message["release"], None)
+            if proxy is not None:
+                os.close(proxy)
+            return
+        name, attempt = message["watch"], message["attempt"]
+        self._attempts[name] = attempt
+        if attempt["proxy"] is not None and name not in self._proxies:
+            with contextlib.suppress(OSError):
+                self._proxies[name] = os.pidfd_open(attempt["proxy"])
+
+    def put_in_order(self) -> None:
+        """Ends and saves what was not released."""
+        for name, attempt in self._attempts.items():
+            salvage = importlib.import_module("roller_capture.collect.salvage")
+            salvage.put_in_order(attempt, self._proxies.get(name))

@@ -1,0 +1,88 @@
+"""Finds the harness's program, and asks it for its version in an empty home."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from roller_capture.errors import RollerError
+from roller_capture.launchers import Launcher
+from roller_capture.launchers.environment import harness_environment
+
+_VERSION_SECONDS: Final = 60
+_CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
+
+
+class Binary(NamedTuple):
+    """A harness's program and what it says its version is."""
+
+    path: Path
+    version: str
+
+
+def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
+    """The program: as given, else the newest installed in `.harnesses/`, else the one on PATH.
+
+    Raises `RollerError` (exit 2) when there is none, and when it does not tell its version.
+    """
+    path = _given(given) if given is not None else _installed(harness, launcher) or _on_path(launcher)
+    if path is None:
+        raise RollerError(f"{harness} is not installed: {launcher.traits.install_hint}", exit_code=2)
+    return Binary(path, _version(harness, launcher, path))
+
+
+def _given(path: Path) -> Path:
+    path = path.expanduser().absolute()
+    if not path.is_file():
+        raise RollerError(f"--harness-bin {path}: is no file: name the harness's program", exit_code=2)
+    if not os.access(path, os.X_OK):
+        raise RollerError(f"--harness-bin {path}: cannot be run: chmod +x it", exit_code=2)
+    return path
+
+
+def _installed(harness: str, launcher: Launcher) -> Path | None:
+    places = dict.fromkeys(base / ".harnesses" / harness for base in (Path.cwd(), _CHECKOUT))
+    versions = [folder for place in places if place.is_dir() for folder in place.iterdir()]
+    for folder in sorted(versions, key=lambda folder: _number(folder.name), reverse=True):
+        for program in sorted(folder.glob(launcher.traits.installed_as)):
+            if program.is_file() and os.access(program, os.X_OK):
+                return program
+    return None
+
+
+def _number(version: str) -> list[int]:
+    return [int(part) for part in re.findall("[0-9]+", version)]
+
+
+def _on_path(launcher: Launcher) -> Path | None:
+    found = shutil.which(launcher.traits.executable)
+    return None if found is None else Path(found).absolute()
+
+
+def _version(harness: str, launcher: Launcher, path: Path) -> str:
+    output = "nothing"
+    with tempfile.TemporaryDirectory(prefix="roller-version-") as home:
+        command = launcher.version_command(path, Path(home))
+        try:
+            process = subprocess.run(
+                command.arguments,
+                env=harness_environment(command, Path(home)),
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_VERSION_SECONDS,
+                check=False,
+            )
+            output = process.stdout.decode("utf-8", "replace").strip()
+        except OSError as error:
+            raise RollerError(f"{path}: cannot be run ({error.strerror}): is it {harness}?", exit_code=2) from None
+        except subprocess.TimeoutExpired:
+            pass
+    version = launcher.version_in(output)
+    if version is None:
+        said = " ".join(output.split())[:100] or "nothing"
+        raise RollerError(f"{path}: is no {harness}: asked for its version, it says {said!r}", exit_code=2)
+    return version

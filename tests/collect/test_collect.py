@@ -1,0 +1,530 @@
+"""`collect` as a process, with a program that plays the harness and a scripted provider: all of its ways to end."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roller_capture.collect.request import CollectRequest, KeyVia
+from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.integrity import validate_attempt
+from roller_capture.scripted_provider import ModelRequest, Reply, ScriptedProvider
+from roller_capture.vocabulary import DebugRetention
+from tests.support.certificates import make_authority
+from tests.support.collecting import REAL_KEY, alive, collecting, fake_claude, until
+from tests.support.upstream import Exchange, upstream
+
+
+@dataclass
+class Result:
+    """What one `collect` left behind."""
+
+    run_dir: Path
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def sample(self) -> dict[str, Any]:
+        """sample.json."""
+        return _read(self.run_dir / "samples" / "sample-0001" / "sample.json")
+
+    @property
+    def attempt(self) -> Path:
+        """The only attempt."""
+        return self.run_dir / "samples" / "sample-0001" / "capture" / "attempt-0001"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The published manifest; the attempt must validate."""
+        assert validate_attempt(self.attempt, deep=True) == []
+        assert not (self.attempt / "work").exists()
+        return _read(self.attempt / "manifest.json")
+
+    @property
+    def launcher(self) -> dict[str, Any]:
+        """launcher.json, where raw/ is kept."""
+        return _read(self.attempt / "raw" / "native" / "launcher.json")
+
+
+@dataclass
+class Rig:
+    """A place to run in: provider, harness, folders."""
+
+    directory: Path
+    provider: ScriptedProvider
+    replies: dict[str, Reply] = field(default_factory=dict)
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, request: CollectRequest, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """A running `collect`, which is ended with the test at the latest."""
+        process = collecting(request, environment=environment)
+        self.processes.append(process)
+        return process
+
+    @property
+    def workdir(self) -> Path:
+        """Where the harness works."""
+        return self.directory / "work"
+
+    def request(self, *prompts: str, name: str = "run", **options: Any) -> CollectRequest:
+        """What to collect; raw/ is always kept."""
+        request = CollectRequest(
+            harness="claude-code",
+            run_dir=self.directory / name,
+            prompts=prompts,
+            api_base=f"{self.provider.url}/v1",
+            capture_calls=True,
+            harness_bin=fake_claude(self.directory / "bin"),
+            workdir=self.workdir,
+            capture_debug=DebugRetention.FULL,
+        )
+        return replace(request, **options)
+
+    def collect(self, *prompts: str, environment: dict[str, str] | None = None, **options: Any) -> Result:
+        """Runs it to its end."""
+        request = self.request(*prompts, **options)
+        process = self.start(request, environment)
+        out, err = process.communicate()
+        return Result(request.run_dir, process.returncode, out, err)
+
+    def started(self) -> list[dict[str, Any]]:
+        """What each harness process was started with, in their order."""
+        return [_read(path) for path in sorted(self.workdir.glob("started-*.json"), key=os.path.getmtime)]
+
+    def harness_pid(self) -> int:
+        """The process id of the only harness process."""
+        (path,) = self.workdir.glob("started-*.json")
+        return int(path.stem.removeprefix("started-"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    def decide(request: ModelRequest) -> Reply:
+        return next((reply for word, reply in made.replies.items() if word in request.prompt_text), Reply(text="Hi."))
+
+    (tmp_path / "work").mkdir()
+    with ScriptedProvider(decide) as provider:
+        made = Rig(tmp_path, provider)
+        yield made
+        for process in made.processes:
+            if process.returncode is None:
+                process.kill()
+                process.communicate()
+        assert provider.script_errors == []
+
+
+def test_a_run_is_published_and_told(rig: Rig) -> None:
+    """Exit code 0, one screen on stderr, nothing on stdout, and books that agree."""
+    result = rig.collect("hello")
+    assert (result.exit_code, result.out) == (0, "")
+    assert result.manifest["capture_status"] == "complete"
+    assert result.manifest["execution_status"] == "completed"
+    assert result.manifest["counts"]["calls"] == len(rig.provider.truth.records) == 1
+    for line in ("participants: 1 root, 0 children", "calls: 1, of which 1 exportable", "capture: complete"):
+        assert line in result.err
+    assert f"next: roller-capture view {result.attempt}" in result.err
+    assert len(result.err.splitlines()) < 20
+    assert result.sample["state"] == "completed"
+    (entry,) = result.sample["attempts"]
+    assert (entry["attempt"], entry["state"], entry["capture_status"]) == ("attempt-0001", "completed", "complete")
+    assert len(entry["manifest_sha256"]) == 64
+    assert "private_folder" not in entry
+    assert _read(result.run_dir / "run.json")["mode"] == "captured"
+    assert result.launcher["execution_status"] == "completed"
+    assert result.launcher["errors"] == []
+
+
+def test_the_harness_gets_an_environment_of_its_own(rig: Rig, tmp_path: Path) -> None:
+    """No variable of the user's but the allowed ones, no real key, a home that is taken away, nothing on stdin."""
+    home = tmp_path / "user"
+    (home / ".claude").mkdir(parents=True)
+    (home / ".claude" / "settings.json").write_text("{}")
+    before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+    user = {
+        "HOME": str(home),
+        "ANTHROPIC_API_KEY": REAL_KEY,
+        "ANTHROPIC_BASE_URL": "http://elsewhere.invalid",
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "HTTPS_PROXY": "http://elsewhere.invalid",
+        "AWS_SECRET_ACCESS_KEY": "canary",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+    }
+    result = rig.collect("hello", environment=user, model="the-model")
+    (started,) = rig.started()
+    environment = started["environment"]
+    allowed = {"PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"}
+    assert set(environment) - allowed <= {
+        "HOME",
+        "TMPDIR",
+        "IS_SANDBOX",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_MODEL",
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_TMPDIR",
+        "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_TELEMETRY",
+        "DISABLE_ERROR_REPORTING",
+    }
+    assert environment["TZ"] == "UTC"
+    assert environment["ANTHROPIC_MODEL"] == "the-model"
+    assert environment["ANTHROPIC_BASE_URL"].startswith("http://127.0.0.1:")
+    assert environment["ANTHROPIC_BASE_URL"] != rig.provider.url
+    assert environment["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] == "600000"
+    assert started["stdin"] == ""
+    assert not Path(environment["HOME"]).parent.exists()
+    assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
+    assert result.exit_code == 0
+
+
+def test_the_real_key_reaches_the_service_and_nothing_else(rig: Rig) -> None:
+    """Not the harness, not a file, not the terminal; also not when the service echoes it in an error."""
+    rig.replies["ECHO"] = Reply(
+        status=401,
+        error_body=f"bad key {REAL_KEY} {base64.b64encode(REAL_KEY.encode()).decode()}",
+        error_content_type="text/plain",
+    )
+    good = rig.collect("PRINT-KEY hello", name="good")
+    bad = rig.collect("ECHO hello", name="bad")
+    assert {record.headers["x-api-key"] for record in rig.provider.truth.records} == {REAL_KEY}
+    dummies = {started["environment"]["ANTHROPIC_API_KEY"] for started in rig.started()}
+    assert len(dummies) == 2
+    needles = [REAL_KEY.encode(), base64.b64encode(REAL_KEY.encode())[:-4]]
+    files = [path for path in rig.directory.rglob("*") if path.is_file()]
+    assert [path for path in files for needle in needles if needle in path.read_bytes()] == []
+    assert REAL_KEY not in good.err + bad.err + json.dumps(rig.started())
+    assert not any(dummy in good.err + bad.err for dummy in dummies)
+    (call,) = _calls(bad.attempt)
+    assert call["http"]["status"] == 401
+    assert "credential_masked" in {error["code"] for error in call["errors"]}
+
+
+def _calls(attempt: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (attempt / "calls.jsonl").read_bytes().splitlines()]
+
+
+def test_a_request_with_another_key_is_told_apart(rig: Rig) -> None:
+    """It is recorded and forwarded with its own key; the recorder notes that it is not the harness's."""
+    result = rig.collect("FOREIGN hello")
+    keys = {record.headers["x-api-key"] for record in rig.provider.truth.records}
+    assert keys == {REAL_KEY, "sk-somebody-elses-key"}
+    events = [json.loads(line) for line in (result.attempt / "raw" / "events.jsonl").read_bytes().splitlines()]
+    marks = [event["credential"] for event in events if event["type"] == "request_headers"]
+    assert marks == ["own", "foreign"]
+    assert len(_calls(result.attempt)) == 2
+
+
+def test_a_local_service_needs_no_key(rig: Rig) -> None:
+    """The made-up key passes, and the run says so."""
+    result = rig.collect("hello", environment={"PATH": os.environ["PATH"]})
+    assert result.exit_code == 0
+    assert "ANTHROPIC_API_KEY is not set: the service on this machine gets a made-up key" in result.err
+    (record,) = rig.provider.truth.records
+    assert record.headers["x-api-key"] == rig.started()[0]["environment"]["ANTHROPIC_API_KEY"]
+
+
+def test_the_harness_can_hold_the_key_itself(rig: Rig) -> None:
+    """On request only, and with a warning."""
+    result = rig.collect("hello", key_via=KeyVia.HARNESS)
+    assert result.exit_code == 0
+    assert "warning: with --key-via harness" in result.err
+    assert rig.started()[0]["environment"]["ANTHROPIC_API_KEY"] == REAL_KEY
+    assert '"credential"' not in (result.attempt / "raw" / "events.jsonl").read_text()
+
+
+def test_further_turns_resume_the_session_that_was_announced(rig: Rig) -> None:
+    """One process a turn, one session, one root; extra arguments go to each."""
+    result = rig.collect("-first", "second", harness_args=("--permission-mode", "plan"))
+    first, second = (started["arguments"] for started in rig.started())
+    session_id = result.launcher["root_native_id"]
+    common = ["-p", "--output-format", "stream-json", "--verbose"]
+    assert first == [*common, "--permission-mode", "plan", "--", "-first"]
+    assert second == [*common, "--resume", session_id, "--permission-mode", "plan", "--", "second"]
+    assert result.launcher["exit_codes"] == [0, 0]
+    assert result.manifest["counts"]["calls"] == 2
+    assert result.manifest["counts"]["participants"] == 1
+    assert result.sample["turns"] == ["-first", "second"]
+
+
+def test_without_one_announced_session_no_further_turn_is_run(rig: Rig) -> None:
+    """Resuming "the latest" could be another one; the run has failed, and is published."""
+    result = rig.collect("OTHER-ID", "second")
+    assert result.exit_code == 0
+    assert len(rig.started()) == 1
+    assert (result.launcher["execution_status"], result.launcher["turns_not_run"]) == ("failed", 1)
+    assert [error["code"] for error in result.launcher["errors"]] == ["root_ambiguous"]
+    assert "1 of the turns not run" in result.err
+
+
+def test_a_harness_that_fails_is_published_all_the_same(rig: Rig) -> None:
+    """Exit code 0; the summary shows its code and the end of its error output, without keys or escapes."""
+    result = rig.collect("FAIL hello", "never run")
+    assert result.exit_code == 0
+    assert result.manifest["execution_status"] == result.sample["state"] == "failed"
+    assert "failed after" in result.err
+    assert "exit code 3" in result.err
+    (line,) = [line for line in result.err.splitlines() if "something broke" in line]
+    assert "\x1b" not in line
+    assert "roller-dummy" not in line
+    assert "roller-dummy" not in result.launcher["stderr_tail"]
+
+
+def test_a_run_without_a_model_request_is_no_success(rig: Rig) -> None:
+    """Whether the harness ended at once or answered without the proxy; the second is said loudly."""
+    silent = rig.collect("SILENT", name="silent")
+    bypassed = rig.collect("BYPASS", name="bypassed")
+    assert (silent.exit_code, bypassed.exit_code) == (1, 1)
+    assert "no model request reached the proxy" in silent.err
+    assert "no_request_seen" not in silent.err
+    assert "error: no_request_seen" in bypassed.err
+    assert [error["code"] for error in bypassed.launcher["errors"]] == ["no_request_seen"]
+    assert bypassed.manifest["counts"]["calls"] == 0
+
+
+def test_strict_makes_a_partial_capture_fail(rig: Rig) -> None:
+    """The attempt is published just the same."""
+    rig.replies["CUT"] = Reply(text="long enough to be cut in the middle", status=200, close_early=True)
+    result = rig.collect("CUT", strict=True)
+    assert result.exit_code == 1
+    assert result.manifest["capture_status"] == "partial"
+    assert "missing: " in result.err
+
+
+def test_what_leads_out_of_the_home_is_not_copied(rig: Rig) -> None:
+    """A link among the session's logs is a named gap."""
+    result = rig.collect("LINK-LOG hello")
+    assert "file_refused" in {error["code"] for error in result.launcher["errors"]}
+    copied = [path.name for path in (result.attempt / "raw").rglob("*") if "agent-" in path.name]
+    assert copied == []
+
+
+def test_nothing_of_the_harness_outlives_the_run(rig: Rig) -> None:
+    """Also a process that its tools left in a session of its own."""
+    result = rig.collect("DAEMON hello")
+    assert result.exit_code == 0
+    assert not alive(int((rig.workdir / "daemon.pid").read_text()))
+
+
+def test_the_time_limit_ends_a_run(rig: Rig) -> None:
+    """What was recorded until then is published, as interrupted."""
+    result = rig.collect("HANG", timeout=4)
+    assert result.exit_code == 0
+    assert result.manifest["execution_status"] == result.sample["state"] == "interrupted"
+    assert result.launcher["ended_by"] == "timeout"
+    assert "stopped at its time limit" in result.err
+    assert not alive(rig.harness_pid())
+
+
+def test_a_drain_that_fails_leaves_a_successful_turn_successful(rig: Rig) -> None:
+    """The root has answered when the limit comes: its subtasks get their own time, and then it is an error."""
+    result = rig.collect("DRAIN", timeout=4, drain_timeout=0.5)
+    assert result.manifest["execution_status"] == "completed"
+    assert [error["code"] for error in result.launcher["errors"]] == ["drain_failed"]
+    assert "error: drain_failed" in result.err
+    assert rig.started()[0]["environment"]["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] == "500"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_run_in_order(rig: Rig, number: signal.Signals) -> None:
+    """Harness, proxy, publication; the exit code tells of the signal."""
+    request = rig.request("DAEMON HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    process.send_signal(number)
+    out, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, out, err)
+    assert result.exit_code == 128 + number
+    assert "Traceback" not in err
+    assert result.manifest["execution_status"] == result.sample["state"] == "interrupted"
+    assert "recorder_not_closed" not in {reason["code"] for reason in result.manifest["status_reasons"]}
+    assert result.launcher["ended_by"] == "signal"
+    assert not alive(rig.harness_pid())
+    assert not alive(int((rig.workdir / "daemon.pid").read_text()))
+
+
+def test_a_second_signal_leaves_the_rest_to_the_watchdog(rig: Rig) -> None:
+    """`collect` is gone at once; a harness that does not listen, and the proxy, are ended behind it."""
+    request = rig.request("STUBBORN")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    process.send_signal(signal.SIGINT)
+    until((rig.workdir / "told").exists, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 128 + signal.SIGINT
+    _, err = process.communicate()
+    assert "Traceback" not in err
+    assert not alive(rig.harness_pid())
+    assert not Path(rig.started()[0]["environment"]["HOME"]).parent.exists()
+    attempt = Result(request.run_dir, 0, "", err).attempt
+    outcome = finalize_attempt(attempt, FinalizeRequest())
+    assert outcome.manifest["execution_status"] == "interrupted"
+    assert outcome.manifest["counts"]["participants"] == 1
+    assert "recorder_not_closed" not in {reason["code"] for reason in outcome.manifest["status_reasons"]}
+
+
+def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig) -> None:
+    """The proxy is stopped only after it has seen that its client is gone."""
+    never = threading.Event()
+    rig.replies["HELD"] = Reply(text="held " * 50, hold=never, hold_after=0)
+    request = rig.request("HELD")
+    process = rig.start(request)
+    until(lambda: rig.provider.truth.records, process)
+    until(lambda: list(request.run_dir.rglob("*.request")), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    never.set()
+    result = Result(request.run_dir, process.returncode, "", err)
+    (call,) = _calls(result.attempt)
+    assert call["execution_status"] == "interrupted"
+    assert {error["cut_by"] for error in call["errors"] if error.get("cut_by")} == {"client"}
+
+
+def test_a_killed_collect_leaves_nothing_running_and_all_that_finalize_needs(rig: Rig) -> None:
+    """The watchdog ends harness and proxy, and saves the logs; finalize then publishes a whole attempt."""
+    temporary = rig.directory / "temporary"
+    temporary.mkdir()
+    request = rig.request("DAEMON HANG")
+    process = rig.start(request, {"ANTHROPIC_API_KEY": REAL_KEY, "TMPDIR": str(temporary)})
+    until((rig.workdir / "hanging").exists, process)
+    assert len(list(temporary.iterdir())) == 2  # of the harness and of the proxy
+    daemon = int((rig.workdir / "daemon.pid").read_text())
+    process.kill()
+    _, err = process.communicate()  # the watchdog holds stderr until it has finished
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == -signal.SIGKILL
+    assert not alive(rig.harness_pid())
+    assert not alive(daemon)
+    assert list(temporary.iterdir()) == []
+    assert f"roller-capture finalize {result.attempt}" in err
+    assert result.sample["attempts"][0]["state"] == "running"
+    outcome = finalize_attempt(result.attempt, FinalizeRequest(debug_retention=DebugRetention.FULL))
+    assert outcome.manifest == result.manifest
+    assert result.manifest["execution_status"] == "interrupted"
+    assert result.manifest["counts"]["participants"] == 1
+    assert [call["identity_status"] for call in _calls(result.attempt)] == ["resolved"]
+    assert result.launcher["ended_by"] == "collect"
+
+
+def test_a_collect_that_is_killed_while_the_proxy_starts_leaves_no_proxy(rig: Rig) -> None:
+    """From the moment that it is there, the watchdog knows of it."""
+    temporary = rig.directory / "temporary"
+    temporary.mkdir()
+    process = rig.start(rig.request("hello"), {"ANTHROPIC_API_KEY": REAL_KEY, "TMPDIR": str(temporary)})
+    until(lambda: len(list(temporary.glob("roller-*"))) == 2 and _proxies_of(rig), process)
+    (proxy,) = _proxies_of(rig)
+    process.kill()
+    process.communicate()
+    assert not alive(proxy)
+    assert list(temporary.iterdir()) == []
+
+
+def _proxies_of(rig: Rig) -> list[int]:
+    """The proxies that record below the rig's directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if b"mitmdump" in command and f"roller_attempt={rig.directory}/".encode() in command:
+                found.append(int(entry.name))
+    return found
+
+
+def test_a_killed_harness_is_an_interrupted_run(rig: Rig) -> None:
+    """Somebody else ended it: that is no failure of its own."""
+    request = rig.request("HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    os.kill(rig.harness_pid(), signal.SIGKILL)
+    _, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == 0
+    assert result.manifest["execution_status"] == "interrupted"
+    assert result.launcher["exit_codes"] == [-9]
+
+
+def test_a_killed_proxy_ends_the_run(rig: Rig) -> None:
+    """Without it the harness would only try in vain; what was recorded is published as not closed."""
+    request = rig.request("HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    (lock,) = request.run_dir.rglob("lock")
+    os.kill(_read(lock)["pid"], signal.SIGKILL)
+    _, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == 0
+    assert "the recording proxy died" in err
+    assert not alive(rig.harness_pid())
+    assert result.manifest["execution_status"] == "interrupted"
+    assert "recorder_not_closed" in {reason["code"] for reason in result.manifest["status_reasons"]}
+
+
+def test_two_at_once_do_not_meet(rig: Rig) -> None:
+    """Each has its own proxy, home, key and run directory."""
+    requests = [rig.request("hello", name=name) for name in ("one", "two")]
+    processes = [rig.start(request) for request in requests]
+    errors = [process.communicate()[1] for process in processes]
+    results = [Result(request.run_dir, 0, "", err) for request, err in zip(requests, errors, strict=True)]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [result.manifest["capture_status"] for result in results] == ["complete", "complete"]
+    assert [result.manifest["counts"]["calls"] for result in results] == [1, 1]
+    roots = {result.launcher["root_native_id"] for result in results}
+    assert len(roots) == len({started["environment"]["ANTHROPIC_BASE_URL"] for started in rig.started()}) == 2
+
+
+def test_without_capture_calls_nothing_is_captured_and_the_run_says_so(rig: Rig) -> None:
+    """The harness talks to the service itself, with the real key; no attempt looks like a capture."""
+    result = rig.collect("hello", capture_calls=False)
+    assert result.exit_code == 0
+    assert result.err.count("NOTHING IS CAPTURED") == 2
+    assert _read(result.run_dir / "run.json")["mode"] == "uncaptured"
+    assert rig.started()[0]["environment"]["ANTHROPIC_BASE_URL"] == rig.provider.url
+    assert not result.attempt.exists()
+    uncaptured = result.run_dir / "samples" / "sample-0001" / "uncaptured" / "attempt-0001"
+    assert {path.name for path in uncaptured.iterdir()} == {"stdout.jsonl", "launcher.json", "projects"}
+    assert _read(uncaptured / "launcher.json")["execution_status"] == "completed"
+    assert REAL_KEY not in "".join(path.read_text() for path in uncaptured.rglob("*") if path.is_file())
+
+
+async def test_a_service_with_tls_and_a_path(rig: Rig, tmp_path: Path) -> None:
+    """The proxy speaks TLS to it, trusts the authority in SSL_CERT_FILE, and keeps the base's path."""
+    authority = make_authority(tmp_path)
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": "end_turn",
+    }
+
+    async def serve(exchange: Exchange) -> None:
+        await exchange.answer(json.dumps(answer).encode())
+
+    async with upstream(serve, tls=authority.server_context()) as service:
+        base = f"https://localhost:{service.port}/gate/v1/"
+        environment = {"ANTHROPIC_API_KEY": REAL_KEY, "SSL_CERT_FILE": str(authority.ca)}
+        result = await asyncio.to_thread(rig.collect, "hello", api_base=base, environment=environment)
+    assert result.exit_code == 0, result.err
+    (seen,) = service.seen
+    assert (seen.target, seen.values("x-api-key")) == ("/gate/v1/messages", [REAL_KEY])
+    assert _calls(result.attempt)[0]["endpoint"]["path"] == "/gate/v1/messages"
+    assert _read(result.run_dir / "run.json")["api_base"] == f"https://localhost:{service.port}/gate"
