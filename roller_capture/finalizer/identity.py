@@ -56,6 +56,7 @@ class Attributor:
         }
         """By exclusive header, the participants that the harness marks with it."""
         self._sent = {header for header in self._marked if any(call.recorded.header_values(header) for call in calls)}
+        self._family_seen = bool(self._sent) or self._delegated(calls)
         self._session_ids = {
             participant.key: frozenset(participant.native_ids.get("session_id", ()))
             for participant in native.participants
@@ -92,6 +93,8 @@ class Attributor:
         """One participant is proven; whatever else the call carries, or should carry, must agree with it."""
         if not self._session_agrees(call, key):
             return _undecided(named, evidence, "the session header names another session than the native log")
+        if not self._family_seen and any(key in keys for keys in self._marked.values()):
+            return _undecided(named, evidence, "no call of this attempt shows a child: no header, no delegation")
         for header in self._sent:
             if key in self._marked[header] and not call.recorded.header_values(header):
                 return _undecided(named, evidence, f"the owner's calls carry header {header}, this one does not")

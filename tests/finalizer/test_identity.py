@@ -41,7 +41,20 @@ UNATTRIBUTED = ("unattributed", None, ())
     [
         pytest.param(FAMILY, (), ROOT, resolved("root"), id="root by response id"),
         pytest.param(FAMILY, (), CHILD, resolved(CHILD_AGENT), id="child by response id and header"),
-        pytest.param(FAMILY, (), surveyed("msg_child"), resolved(CHILD_AGENT), id="child by response id alone"),
+        pytest.param(
+            FAMILY,
+            (surveyed("msg_root", tools=(("toolu_1", "Agent"),)),),
+            surveyed("msg_child"),
+            resolved(CHILD_AGENT),
+            id="child by response id alone, where the root delegated",
+        ),
+        pytest.param(
+            FAMILY,
+            (ROOT,),
+            surveyed("msg_child"),
+            ("ambiguous", None, (CHILD_AGENT,)),
+            id="child by response id alone, where no call shows that there is any child",
+        ),
         pytest.param(FAMILY, (), surveyed(None, agents=("a2",)), resolved("a2"), id="failed child by header"),
         pytest.param(FAMILY, (CHILD,), surveyed(None), resolved("root"), id="failed root: children carry the header"),
         pytest.param(

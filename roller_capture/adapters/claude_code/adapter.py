@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from roller_capture.adapters.claude_code import identity
-from roller_capture.adapters.claude_code.delegations import DelegationFinder
+from roller_capture.adapters.claude_code.delegations import DelegationFinder, Delegations
 from roller_capture.adapters.claude_code.executors import Executor, Executors, find_executors
 from roller_capture.adapters.claude_code.locate import is_file_name, root_sessions
 from roller_capture.adapters.claude_code.record_shapes import DELEGATION_TOOLS
@@ -39,13 +39,13 @@ def read(source: AdapterInput) -> NativeCapture:
     gaps = GapLog()
     tree = _tree(source, gaps)
     if tree is None:
-        return _capture(source, Executors({}), NativeRelations(), None, gaps)
+        return _capture(source, Executors({}), Delegations(), NativeRelations(), None, gaps)
     sessions = read_sessions(tree, _session_ids(source, tree, gaps), gaps)
     executors = find_executors(sessions, gaps)
     delegations = DelegationFinder(executors, gaps).find()
     relations = RelationFinder(executors, delegations, gaps).find()
     _name_unknown_agents(source, executors, gaps)
-    return _capture(source, executors, relations, tree, gaps)
+    return _capture(source, executors, delegations, relations, tree, gaps)
 
 
 def _tree(source: AdapterInput, gaps: GapLog) -> NativeTree | None:
@@ -95,6 +95,7 @@ def _name_unknown_agents(source: AdapterInput, executors: Executors, gaps: GapLo
 def _capture(
     source: AdapterInput,
     executors: Executors,
+    delegations: Delegations,
     relations: NativeRelations,
     tree: NativeTree | None,
     gaps: GapLog,
@@ -118,7 +119,7 @@ def _capture(
         version_tested=bool(versions) and TESTED_VERSIONS.issuperset(versions),
         participants=participants,
         identity_fields=identity.IDENTITY_FIELDS,
-        identity_claims=tuple(identity.identity_claims(executors)),
+        identity_claims=tuple(identity.identity_claims(executors, delegations, agents_on_the_wire=bool(seen_agents))),
         absent_header_claims=tuple(identity.absent_header_claims(executors, seen_sessions)),
         purpose_claims=tuple(identity.purpose_claims(executors)),
         relations=tuple(relations.relations),

@@ -141,7 +141,7 @@ class DeliveryFinder:
             notification.status,
             [evidence, place.evidence("message", response)],
         )
-        self._probe(relation, NotificationItem(_notification_texts(notification), response))
+        self._probe(relation, NotificationItem((notification.text,), response))
         said.settled = True
 
     def _delivered(
@@ -206,13 +206,6 @@ def _proven_by_three(delegation: Delegation, result: ToolResult) -> bool:
 
 def _by_tool(tool_id: str) -> Delivery:
     return Delivery(DeliveryKind.TOOL_RESULT, BoundBy.TOOL_CALL_ID, tool_id)
-
-
-def _notification_texts(notification: Notification) -> tuple[str, ...]:
-    texts = [f"<task-id>{notification.agent_id}</task-id>"]
-    if notification.tool_id is not None:
-        texts.append(f"<tool-use-id>{notification.tool_id}</tool-use-id>")
-    return tuple(texts)
 
 
 def joined(*groups: list[Evidence] | list[Evidence | None]) -> tuple[Evidence, ...]:

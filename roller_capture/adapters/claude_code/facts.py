@@ -81,7 +81,8 @@ class Notification:
     """An automatic message that an agent has ended, as the receiver's log holds it.
 
     `first_response` is the id of the first model output that descends from it and `response_place` its record; `None`
-    while there is none. `delivered` is false where it was only queued.
+    while there is none. `delivered` is false where it was only queued. `text` is the whole message: the request holds
+    it unchanged inside the harness's own wrapping, so what merely quotes its ids is not taken for it.
     """
 
     agent_id: str
@@ -90,6 +91,7 @@ class Notification:
     place: Place
     uuid: str | None
     delivered: bool = True
+    text: str = ""
     first_response: str | None = None
     response_place: Place | None = None
 
@@ -135,11 +137,13 @@ class Thread:
     tool_uses: dict[str, ToolUse] = field(default_factory=dict)
     repeated_tool_ids: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+    contradicted_results: set[str] = field(default_factory=set)
+    """Tool ids with two results that say different things: neither is believed."""
     notifications: list[Notification] = field(default_factory=list)
     links: list[AgentLink] = field(default_factory=list)
     turn_ends: list[TurnEnd] = field(default_factory=list)
-    inherits_context: bool = False
-    """The file begins with records of another executor (a forked or a compacting agent)."""
+    begins_with_reference: bool = False
+    """The first record of an agent's file is the harness's own reference to the context that a fork goes on from."""
     versions: Counter[str] = field(default_factory=Counter)
 
     def add_output(self, identifier: str, output: Output) -> bool:
@@ -153,6 +157,14 @@ class Thread:
         if known.output_id != use.output_id or (use.output_id is None and known.uuid != use.uuid):
             self.repeated_tool_ids.add(use.tool_id)
 
+    def add_result(self, result: ToolResult) -> bool:
+        """Notes a tool result; false when the same tool id has a result that says something else."""
+        known = self.results.setdefault(result.tool_id, result)
+        agrees = (known.kind, known.agent_id) == (result.kind, result.agent_id)
+        if not agrees:
+            self.contradicted_results.add(result.tool_id)
+        return agrees
+
     def absorb(self, other: "Thread", *, turns: bool) -> None:
         """Adds what another file holds about the same executor; with `turns`, its turns replace those known."""
         self.first_place = self.first_place or other.first_place
@@ -164,10 +176,11 @@ class Thread:
         self.repeated_tool_ids |= other.repeated_tool_ids
         for tool_id, result in other.results.items():
             self.results.setdefault(tool_id, result)
+        self.contradicted_results |= other.contradicted_results
         self.nameless_outputs.update(other.nameless_outputs)
         self._absorb_notifications(other.notifications)
         self.links += other.links
-        self.inherits_context |= other.inherits_context
+        self.begins_with_reference |= other.begins_with_reference
         self.versions += other.versions
         if turns and other.turn_ends:
             self.turn_ends = other.turn_ends

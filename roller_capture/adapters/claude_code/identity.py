@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+from roller_capture.adapters.claude_code.delegations import Delegations
 from roller_capture.adapters.claude_code.executors import Executor, Executors
+from roller_capture.adapters.claude_code.record_shapes import DELEGATION_TOOLS
 from roller_capture.capture_protocol import (
     AbsentHeaderClaim,
     Evidence,
@@ -26,10 +28,26 @@ IDENTITY_FIELDS = (
 )
 
 
-def identity_claims(executors: Executors) -> Iterator[IdentityClaim]:
-    """The message ids of each executor's outputs first, then the agent id that each child sends with every call."""
+def identity_claims(
+    executors: Executors, delegations: Delegations, *, agents_on_the_wire: bool
+) -> Iterator[IdentityClaim]:
+    """The message ids of each executor's outputs first, then the agent id that each child sends with every call.
+
+    Of outputs that only the root's file tells to be a child's, those are believed of which something else proves that
+    there was a child: for an agent its delegation; for a child without an agent id, which has none (versions 1.0.x to
+    2.0.21), any delegation in the session, and that no request carries an agent id, since versions that send one write
+    no such children. Others have no owner; that nothing proves their launch is a named gap.
+    """
+    delegating = _delegating(executors)
     for executor in executors.by_key.values():
+        if executor.sidechain_uuid is None:
+            believed = any(item.use is not None for item in delegations.of_child.get(executor.key, ()))
+        else:
+            launchers = delegating.get(executor.group, set())
+            believed = not agents_on_the_wire and launchers not in (set(), {executor.key})
         for identifier, output in executor.thread.outputs.items():
+            if identifier in executor.told_outputs and not believed:
+                continue
             evidence = output.place.evidence("message", identifier, EvidenceKind.RESPONSE_ID)
             yield IdentityClaim(_RESPONSE_ID, identifier, executor.key, evidence)
     for executor in executors.by_key.values():
@@ -37,6 +55,15 @@ def identity_claims(executors: Executors) -> Iterator[IdentityClaim]:
         if executor.agent_id is not None and evidence_of_id is not None:
             evidence = _as_kind(evidence_of_id, EvidenceKind.NATIVE_HEADER)
             yield IdentityClaim(f"header:{AGENT_HEADER}", executor.agent_id, executor.key, evidence)
+
+
+def _delegating(executors: Executors) -> Mapping[str, set[str]]:
+    """By group, the executors whose log holds a delegating tool call."""
+    found: dict[str, set[str]] = {}
+    for executor in executors.by_key.values():
+        if any(use.name in DELEGATION_TOOLS for use in executor.thread.tool_uses.values()):
+            found.setdefault(executor.group, set()).add(executor.key)
+    return found
 
 
 def absent_header_claims(executors: Executors, seen_sessions: frozenset[str]) -> Iterator[AbsentHeaderClaim]:

@@ -73,6 +73,7 @@ class _LogReader:
         key = self._owner(record, place)
         if key is None:
             return
+        is_first = key not in self._threads
         self._note_thread(key, record, place)
         if kind == "progress":
             self._progress(record, place)
@@ -83,7 +84,7 @@ class _LogReader:
         elif kind == "queue-operation":
             self._queued(record, place)
         elif kind == "fork-context-ref":
-            self._thread(key).inherits_context = True
+            self._reference(is_first, place)
         elif kind != "attachment" and _holds_output(record):
             self._unknown("a record of an unknown type holds an assistant message", place)
         if kind != "assistant":
@@ -102,6 +103,13 @@ class _LogReader:
         if record.get("isSidechain") is True:
             return self._sidechain(record, place)
         return OWN
+
+    def _reference(self, is_first: bool, place: Place) -> None:
+        """The harness begins the log of a forked agent with it and writes it nowhere else."""
+        if self._agent_id is not None and is_first:
+            self._thread(OWN).begins_with_reference = True
+        else:
+            self._unknown("a fork's reference to its context does not stand at the beginning of an agent's log", place)
 
     def _sidechain(self, record: Mapping[str, Any], place: Place) -> str | None:
         uuid, parent = as_id(record.get("uuid")), as_id(record.get("parentUuid"))
@@ -188,8 +196,7 @@ class _LogReader:
     def _user(self, key: str, record: Mapping[str, Any], message: Mapping[str, Any], place: Place) -> None:
         thread = self._thread(key)
         for result in record_shapes.tool_results(record, message, place):
-            known = thread.results.setdefault(result.tool_id, result)
-            if (known.kind, known.agent_id) != (result.kind, result.agent_id):
+            if not thread.add_result(result):
                 reason = "one tool id has two different results"
                 self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=self._source, line=place.line)
         self._turn(key).user(record, message, place)

@@ -19,7 +19,17 @@ DELEGATION_TOOLS = frozenset({"Agent", "Task"})
 """`Task` up to 2.1.50, `Agent` from 2.1.114 on."""
 
 RESUME_TOOLS = frozenset({"SendMessage"})
+RETRIEVAL_TOOLS = frozenset({"TaskOutput", "AgentOutputTool"})
 STOP_TOOLS = frozenset({"TaskStop", "KillShell"})
+
+TOOLS_BY_RESULT: Mapping[ResultKind, frozenset[str]] = {
+    ResultKind.COMPLETED: DELEGATION_TOOLS | RESUME_TOOLS,
+    ResultKind.LAUNCHED: DELEGATION_TOOLS | RESUME_TOOLS,
+    ResultKind.OTHER_STATUS: DELEGATION_TOOLS | RESUME_TOOLS,
+    ResultKind.RESUMED: RESUME_TOOLS,
+    ResultKind.RETRIEVED: RETRIEVAL_TOOLS,
+}
+"""The tools whose results can say so of an agent. Any other tool's result is the words of that tool."""
 
 _LAUNCH_TEXT = "Async agent launched successfully"
 _AGENT_LINE = re.compile(r"^agentId: ([A-Za-z0-9_-]{1,128})\b", re.MULTILINE)
@@ -125,7 +135,7 @@ def notification(text: str, *, place: Place, uuid: str | None, delivered: bool) 
         return None
     head = text[match.end() :].partition("<summary>")[0].partition("<result>")[0]
     status = _STATUS.search(head)
-    return Notification(match[1], match[2], status[1] if status else None, place, uuid, delivered)
+    return Notification(match[1], match[2], status[1] if status else None, place, uuid, delivered, text.strip())
 
 
 def notification_text(record: Mapping[str, Any]) -> str | None:

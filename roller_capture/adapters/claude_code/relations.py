@@ -67,9 +67,7 @@ class RelationFinder:
         for index, delegation in enumerate(delegations):
             self._spawn(delegation)
             said = self._deliveries.deliveries(delegation, only=len(delegations) == 1)
-            contradicted = child.key in self._delegations.contradicted
-            turn = None if contradicted else _turn_of(child, index, len(delegations))
-            failed = self._end(delegation, turn, said)
+            failed = self._judge(delegation, index, len(delegations), said)
             statements.append(said)
         said_completed = bool(statements and statements[-1].completed)
         self._found.outcomes[child.key] = ChildOutcome(
@@ -77,10 +75,22 @@ class RelationFinder:
             self._lifecycle(child, delegations, statements),
         )
 
+    def _judge(self, delegation: Delegation, index: int, delegations: int, said: Statements) -> bool:
+        """Notes how one of a child's delegations ended, if that is proven. Returns whether it failed."""
+        child = delegation.child
+        if child.key in self._delegations.contradicted or not child.thread.turn_ends:
+            return self._end(delegation, None, said)
+        turn = _turn_of(child.thread.turn_ends, index, delegations)
+        if turn is not None:
+            return self._end(delegation, turn, said)
+        if said.completed or said.failed:
+            reason = "the log of an agent with several delegations does not tell how each of them ended"
+            self._unproven(reason, _place((said.completed + said.failed)[0]))
+        return False
+
     def _spawn(self, delegation: Delegation) -> None:
-        parent, use, result = delegation.parent, delegation.use, delegation.result
-        named = result is not None and result.structured and result.agent_id == delegation.child.agent_id
-        if parent is None or (use is None and not named):
+        parent, use = delegation.parent, delegation.use
+        if parent is None or (use is None and not _result_names_child(delegation)):
             return
         evidence = [use.place.evidence("tool", use.tool_id)] if use is not None else []
         self._found.relations.append(
@@ -119,12 +129,14 @@ class RelationFinder:
     def _ended(
         self, kind: RelationType, delegation: Delegation, outcome: str | None, evidence: tuple[Evidence, ...]
     ) -> None:
+        """Without the tool call in a log, or a result that names the child, only the child's end is proven."""
+        is_tied = delegation.use is not None or _result_names_child(delegation)
         self._found.relations.append(
             NativeRelation(
                 kind,
-                delegation.parent.key if delegation.parent is not None else None,
+                delegation.parent.key if delegation.parent is not None and is_tied else None,
                 delegation.child.key,
-                delegation.tool_id,
+                delegation.tool_id if is_tied else None,
                 evidence,
                 parent_output_id=delegation.use.output_id if delegation.use is not None else None,
                 delegation=delegation.number,
@@ -175,6 +187,12 @@ class RelationFinder:
         self._gaps.add(code, reason, source=place.source, line=place.line)
 
 
+def _result_names_child(delegation: Delegation) -> bool:
+    """Whether the harness's own record of the tool call's result names the child."""
+    result = delegation.result
+    return result is not None and result.structured and result.agent_id == delegation.child.agent_id
+
+
 def execution_status(executor: Executor, *, said_completed: bool) -> ExecutionStatus:
     """How an executor's own log ends. A last answer without a stop reason counts only where its end is also said."""
     if not executor.thread.turn_ends:
@@ -187,21 +205,17 @@ def execution_status(executor: Executor, *, said_completed: bool) -> ExecutionSt
     return ExecutionStatus.COMPLETED if last.word is not None or said_completed else ExecutionStatus.UNKNOWN
 
 
-def _turn_of(child: Executor, index: int, delegations: int) -> TurnEnd | None:
-    """The turn of the child's log in which a delegation ended.
+def _turn_of(turns: list[TurnEnd], index: int, delegations: int) -> TurnEnd | None:
+    """The turn of the child's log in which a delegation ended, or `None` where nothing proves which it is.
 
-    Turns and delegations stand in the same order, so they correspond where there are as many. Else only the last one is
-    sure, and any where all ended alike.
+    No id ties a turn to a delegation (the resuming message has none, and `promptId` is that of the root's prompt), and
+    order proves nothing. So one turn is as good as another only where there are as many as delegations and all ended
+    alike; else only the last one is sure, which the last delegation began.
     """
-    turns = child.thread.turn_ends
-    if not turns:
-        return None
-    if len(turns) == delegations:
+    alike = len({turn.state for turn in turns}) == 1
+    if len(turns) == delegations and alike:
         return turns[index]
-    if index == delegations - 1:
-        return turns[-1]
-    alike = all(turn.state is EndState.ENDED for turn in turns)
-    return turns[min(index, len(turns) - 1)] if alike else None
+    return turns[-1] if index == delegations - 1 and len(turns) >= delegations else None
 
 
 def _stops(executor: Executor) -> Iterator[str]:

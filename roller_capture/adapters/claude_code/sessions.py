@@ -32,6 +32,8 @@ class Meta:
     tool_use_id: str | None
     parent_agent_id: str | None
     is_fork: bool
+    spawn_depth: int | None = None
+    """1 for a child of the root, 2 for its child; `None` in versions that do not say."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,15 @@ class AgentLog:
     agent_id: str
     thread: Thread | None = None
     metas: list[Meta] = field(default_factory=list)
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether the log began as a fork of another executor: the harness marks its beginning *and* the metadata.
+
+        Either mark alone may have been written by the agent itself, to have its outputs taken for copies.
+        """
+        begins_so = self.thread is not None and self.thread.begins_with_reference
+        return begins_so and (not self.metas or any(meta.is_fork for meta in self.metas))
 
 
 @dataclass(slots=True)
@@ -95,9 +106,10 @@ def _read_agent(tree: NativeTree, files: AgentFiles, gaps: GapLog) -> AgentLog:
         else:
             agent.thread.absorb(thread, turns=True)
     agent.metas = [meta for path in files.metas if (meta := _read_meta(tree, path, gaps)) is not None]
-    if agent.thread is not None:
-        forked = is_compacting_agent(files.agent_id) or any(meta.is_fork for meta in agent.metas)
-        agent.thread.inherits_context |= forked
+    marked = any(meta.is_fork for meta in agent.metas)
+    if agent.thread is not None and agent.is_fork != (marked or agent.thread.begins_with_reference):
+        reason = "an agent's metadata and the beginning of its log disagree on whether it is a fork"
+        gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=str(files.logs[0]))
     return agent
 
 
@@ -128,7 +140,9 @@ def _read_meta(tree: NativeTree, path: PurePosixPath, gaps: GapLog) -> Meta | No
         gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, "an agent's metadata is no JSON object", source=str(path))
         return None
     tool_use_id, parent_agent_id = as_id(value.get("toolUseId")), as_id(value.get("parentAgentId"))
-    return Meta(str(path), tool_use_id, parent_agent_id, is_fork=value.get("isFork") is True)
+    depth = value.get("spawnDepth")
+    spawn_depth = depth if isinstance(depth, int) and not isinstance(depth, bool) and depth > 0 else None
+    return Meta(str(path), tool_use_id, parent_agent_id, value.get("isFork") is True, spawn_depth)
 
 
 def _chains(sessions: list[Session]) -> list[list[Session]]:

@@ -65,7 +65,8 @@ class TurnTracker:
         self._current = TurnEnd(EndState.RUNNING, place, None, None)
 
     def _close(self) -> None:
-        if self._current is not None and self._current.state is not EndState.RUNNING:
+        """Ends the turn, however it stands: one that was stopped in the middle was a turn too."""
+        if self._current is not None:
             self._ends.append(self._current)
 
 

@@ -1,13 +1,16 @@
 """Tests of which tool call delegated to which child, and of everything that leaves it unproven."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from roller_capture.capture_protocol import NativeCapture
 from roller_capture.vocabulary import LifecycleStatus
 from tests.adapters.claude_code.session_logs import (
     AGENT,
     SESSION,
+    Record,
     SessionLogs,
     api_error,
     assistant,
@@ -251,15 +254,30 @@ def test_a_resumed_child_is_judged_by_the_new_tool_id(tmp_path: Path) -> None:
     assert {item.tool_call_id for item in native.relations if item.delegation == 2} == {"toolu_2"}
 
 
-def test_each_delegation_of_a_resumed_child_has_its_own_end(tmp_path: Path) -> None:
-    """The first one failed, the second one completed, both were reported as completed."""
+def test_turns_that_ended_differently_are_not_told_apart_by_their_order(tmp_path: Path) -> None:
+    """The first one failed, the second one completed, both were reported as completed: only the last is sure."""
     logs = SessionLogs(tmp_path)
     _resumed(logs, notification("r8", "r7", AGENT, "toolu_2"), assistant("r9", "r8", "msg_r4"))
     again = [prompt("c3", "More.", isMeta=True, origin={"kind": "coordinator"}), assistant("c4", "c3", "msg_c2")]
     logs.write_agent([prompt("c1"), api_error("c2", "c1"), *again], meta={"toolUseId": "toolu_1"})
     native = logs.read()
     ends = [(row[0], row[3]) for row in relation_rows(native) if row[0].startswith("child_")]
-    assert ends == [("child_failed", 1), ("child_completed", 2)]
+    assert ends == [("child_completed", 2)]
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_more_or_fewer_turns_than_delegations_prove_no_end_of_an_earlier_one(tmp_path: Path, turns: int) -> None:
+    """Here a turn was stopped in the middle, and there one is missing: the second is not the first delegation's."""
+    logs = SessionLogs(tmp_path)
+    _resumed(logs, notification("r8", "r7", AGENT, "toolu_2"), assistant("r9", "r8", "msg_r4"))
+    stopped = [prompt("c1"), assistant("c2", "c1", "msg_c1", tool_use("toolu_c", "Bash"))]
+    ended = [[prompt(f"d{n}"), assistant(f"e{n}", f"d{n}", f"msg_d{n}")] for n in range(turns - 1)]
+    last = [[prompt("c1"), assistant("c2", "c1", "msg_c1")]] if turns == 1 else [stopped, *ended]
+    logs.write_agent([record for turn in last for record in turn], meta={"toolUseId": "toolu_1"})
+    native = logs.read()
+    assert [row[3] for row in relation_rows(native) if row[0] == "child_completed"] == ([2] if turns == 3 else [])
+    assert "native_relation_unproven" in gap_codes(native)
 
 
 def test_the_first_completion_is_not_reused_for_the_second_delegation(tmp_path: Path) -> None:
@@ -305,5 +323,215 @@ def test_two_launches_of_one_agent_contradict_each_other(tmp_path: Path) -> None
     )
     logs.write_agent([prompt("c1"), assistant("c2", "c1", "msg_c1")])
     native = logs.read()
+    assert native.relations == ()
     assert native.participants[1].lifecycle is LifecycleStatus.UNKNOWN
     assert "native_relation_unproven" in gap_codes(native)
+
+
+def test_a_tool_id_in_two_logs_is_no_proof(tmp_path: Path) -> None:
+    """Neither log is believed more than the other."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    logs.write_agent([assistant("o1", None, "msg_o1", tool_use("toolu_1"))], "aother")
+    native = logs.read()
+    assert native.relations == ()
+    assert [item.parent_key for item in native.participants] == [None, None, None]
+    assert "native_id_not_unique" in gap_codes(native)
+
+
+@pytest.mark.parametrize("result", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+def test_two_children_of_one_tool_call_are_nobodys(tmp_path: Path, nested: bool, result: bool) -> None:
+    """One call launches one agent: where two metadata name it, neither is tied to it, with a result or without."""
+    logs = SessionLogs(tmp_path)
+    call: list[Record] = [prompt("c1"), assistant("c2", "c1", "msg_c1", tool_use("toolu_2"), tool_use("toolu_3"))]
+    if result:
+        call.append(tool_result("c3", "c2", "toolu_2", **({} if nested else {"detail": completed("ax")})))
+    if nested:
+        foreground_run(logs, child=call)
+    else:
+        logs.write_root(call)
+    for agent_id in ("ax", "ay"):
+        logs.write_agent([prompt("x1"), assistant("x2", "x1", f"msg_{agent_id}")], agent_id, {"toolUseId": "toolu_2"})
+    native = logs.read()
+    assert not [row for row in relation_rows(native) if row[2] in ("agent:ax", "agent:ay")]
+    unproven = {item.key: item.parent_key for item in native.participants if item.key in ("agent:ax", "agent:ay")}
+    assert unproven == {"agent:ax": None, "agent:ay": None}
+    assert "native_id_not_unique" in gap_codes(native)
+
+
+_NO_DELEGATION = ["Bash", "Read", "mcp__jobs__run", "TaskOutput", "SendMessage", 7]
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+@pytest.mark.parametrize("tool", _NO_DELEGATION)
+def test_metadata_that_name_a_call_of_another_tool_prove_nothing(tmp_path: Path, tool: object, is_error: bool) -> None:
+    """Only a delegating tool launches agents, whatever metadata or a progress record say."""
+    logs = SessionLogs(tmp_path)
+    use = tool_use("toolu_1") | {"name": tool}
+    logs.write_root(
+        [assistant("r1", None, "msg_r1", use), tool_result("r2", "r1", "toolu_1", "failed", is_error=is_error)]
+    )
+    logs.write_agent([prompt("c1"), assistant("c2", "c1", "msg_c1")], meta={"toolUseId": "toolu_1"})
+    native = logs.read()
+    assert (native.relations, native.context_probes) == ((), ())
+    assert native.participants[1].parent_key is None
+    assert "native_relation_unproven" in gap_codes(native)
+
+
+_SAYINGS: list[Record] = [
+    {"status": "completed", "agentId": "azzz"},
+    {"status": "async_launched", "isAsync": True, "agentId": "azzz"},
+    {"status": "forked", "agentId": "azzz"},
+    {"success": True, "resumedAgentId": "azzz"},
+]
+
+
+@pytest.mark.parametrize("detail", _SAYINGS, ids=lambda detail: str(next(iter(detail.values()))))
+@pytest.mark.parametrize("tool", ["mcp__jobs__run", "Bash", "TaskOutput", None])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_result_of_another_tool_makes_no_participant_and_no_relation(
+    tmp_path: Path, tool: str | None, detail: Record, known: bool
+) -> None:
+    """An MCP server writes what it likes into its result; `None`: the call itself is in no log."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    path = logs.folder / f"{SESSION}.jsonl"
+    extra = [tool_result("r6", "r5", "toolu_9", detail=detail), assistant("r7", "r6", "msg_r4")]
+    if tool is not None:
+        extra.insert(0, assistant("r5", "r4", "msg_r3", tool_use("toolu_9", tool)))
+    content = path.read_bytes() + SessionLogs(tmp_path / "more").write_root(extra).read_bytes()
+    path.write_bytes(content)
+    if known:
+        logs.write_agent([prompt("z1"), assistant("z2", "z1", "msg_z")], "azzz")
+    native = logs.read()
+    assert {item.child_key for item in native.relations} == {CHILD} | ({"agent:azzz"} & _spawned(native))
+    assert len(native.participants) == (3 if known else 2)
+    assert known or tool is None or "native_relation_unproven" in gap_codes(native)
+
+
+def _spawned(native: NativeCapture) -> set[str]:
+    """Children with a launch whose call is in no log; the harness's own record of the result names them, with a gap."""
+    assert all(item.parent_output_id is not None for item in native.relations if item.child_key == CHILD)
+    found = {item.child_key for item in native.relations if item.parent_output_id is None}
+    assert not found or "native_relation_unproven" in gap_codes(native)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("depth", "fits"), [(1, True), (2, False), (None, True), ("x", True), (True, True), (-1, True)]
+)
+def test_the_depth_that_metadata_state_must_be_one_below_the_parents(tmp_path: Path, depth: object, fits: bool) -> None:
+    """A tool call that was moved into another log gives its child a parent at another depth."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    logs.write_agent([prompt("c1"), assistant("c2", "c1", "m")], meta={"toolUseId": "toolu_1", "spawnDepth": depth})
+    native = logs.read()
+    assert bool(native.relations) is fits
+    assert ("native_relation_unproven" in gap_codes(native)) is not fits
+
+
+@pytest.mark.parametrize(
+    ("depths", "fits"), [((1, 2), True), ((1, 1), False), ((1, 3), False), ((None, 3), True), ((None, 1), False)]
+)
+def test_a_grandchild_stands_one_below_its_parent(tmp_path: Path, depths: tuple[object, object], fits: bool) -> None:
+    """Where the parent's own depth is not stated, any but the first fits."""
+    logs = SessionLogs(tmp_path)
+    _nested(logs, meta=_META | {"spawnDepth": depths[1]}, result=_RESULT)
+    meta = {"toolUseId": "toolu_1", "spawnDepth": depths[0]}
+    (logs.folder / SESSION / "subagents" / f"agent-{AGENT}.meta.json").write_text(json.dumps(meta))
+    assert any(row[2] == f"agent:{GRAND}" for row in relation_rows(logs.read())) is fits
+
+
+def test_a_result_in_another_log_than_its_tool_call_proves_nothing(tmp_path: Path) -> None:
+    """The launching record was moved into a sibling's log."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    logs.write_root([prompt("r1"), tool_result("r3", "r2", "toolu_1", detail=completed())])
+    logs.write_agent([assistant("o1", None, "msg_r1", tool_use("toolu_1"))], "aother")
+    native = logs.read()
+    assert native.relations == ()
+    assert "native_relation_unproven" in gap_codes(native)
+
+
+def test_metadata_never_name_a_resumption_as_the_launch(tmp_path: Path) -> None:
+    """They keep the first tool id, so these were rewritten, and no delegation can be numbered."""
+    logs = SessionLogs(tmp_path)
+    _resumed(logs, notification("r8", "r7", AGENT, "toolu_2"), assistant("r9", "r8", "msg_r4"))
+    (path,) = logs.folder.glob("*/subagents/*.meta.json")
+    path.write_text(json.dumps({"toolUseId": "toolu_2"}))
+    native = logs.read()
+    assert native.relations == ()
+    assert "native_relation_unproven" in gap_codes(native)
+
+
+@pytest.mark.parametrize("launcher", ["agent:aother", "sidechain:o1"])
+def test_who_is_only_told_of_and_whom_nothing_launched_launches_nobody(tmp_path: Path, launcher: str) -> None:
+    """The record that launched the child was put under another name in the root's file."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    name: Record = {"agentId": "aother"} if launcher.startswith("agent") else {"isSidechain": True}
+    logs.write_root(
+        [
+            prompt("r1"),
+            assistant("o1", None, "msg_r1", tool_use("toolu_1"), **name),
+            tool_result("o2", "o1", "toolu_1", **name),
+        ]
+    )
+    native = logs.read()
+    assert native.relations == ()
+    assert [item.parent_key for item in native.participants] == [None, None, None]
+    assert "native_relation_unproven" in gap_codes(native)
+
+
+def test_an_agents_own_tool_call_did_not_launch_it(tmp_path: Path) -> None:
+    """Metadata were rewritten to a call in the agent's own log, which failed: not even its end names that call."""
+    logs = SessionLogs(tmp_path)
+    own = [prompt("c1"), assistant("c2", "c1", "msg_c1", tool_use("toolu_c", "Bash")), api_error("c3", "c2")]
+    logs.write_root([assistant("r1", None, "msg_r1")])
+    logs.write_agent(own, meta={"toolUseId": "toolu_c"})
+    native = logs.read()
+    assert native.relations == ()
+    assert "msg_c1" in {item.output_id for item in native.coverage.outputs or ()}
+
+
+def test_the_end_of_a_child_names_no_tool_call_that_is_in_no_log(tmp_path: Path) -> None:
+    """That it failed is proven by its own log; who launched it by what is not."""
+    logs = SessionLogs(tmp_path)
+    logs.write_root([assistant("r1", None, "msg_r1")])
+    logs.write_agent([prompt("c1"), api_error("c2", "c1")], meta={"toolUseId": "toolu_lost", "parentAgentId": "ax"})
+    logs.write_agent([assistant("x1", None, "msg_x")], "ax")
+    found = [(item.type.value, item.parent_key, item.tool_call_id) for item in logs.read().relations]
+    assert found == [("child_failed", None, None)]
+
+
+def test_the_text_of_a_nested_result_speaks_against_other_metadata(tmp_path: Path) -> None:
+    """Metadata were rewritten to another delegation of the parent, of which nothing else is left."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(
+        logs,
+        child=[
+            assistant("c2", "c1", "msg_c1", tool_use("toolu_2"), tool_use("toolu_3")),
+            tool_result("c3", "c2", "toolu_2", **_RESULT),
+            assistant("c4", "c3", "msg_c2"),
+        ],
+    )
+    logs.write_agent([prompt("g1"), assistant("g2", "g1", "msg_g1")], GRAND, _META | {"toolUseId": "toolu_3"})
+    native = logs.read()
+    assert not [row for row in relation_rows(native) if row[2] == f"agent:{GRAND}"]
+    assert "native_relation_unproven" in gap_codes(native)
+
+
+def test_two_different_results_of_one_call_are_both_left_aside(tmp_path: Path) -> None:
+    """Neither the first nor the last one wins."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    results = [
+        tool_result("r3", "r2", "toolu_1", detail=completed()),
+        tool_result("r4", "r2", "toolu_1", "Error", is_error=True),
+    ]
+    for order in (results, results[::-1]):
+        logs.write_root([assistant("r2", None, "msg_r1", tool_use("toolu_1")), *order, assistant("r5", "r4", "msg_r2")])
+        native = logs.read()
+        assert {row[0] for row in relation_rows(native)} <= {"spawn"}
+        assert "native_id_not_unique" in gap_codes(native)

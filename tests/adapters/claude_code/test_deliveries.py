@@ -1,5 +1,6 @@
 """Tests of how results reach a receiver."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.adapters.claude_code.session_logs import (
     notification_text,
     prompt,
     relation_rows,
+    text,
     tool_result,
     tool_use,
 )
@@ -79,8 +81,7 @@ def test_both_forms_of_notification_are_bound_by_the_response_that_descends_from
     acknowledged, delivered = native.context_probes
     assert acknowledged.item == ToolResultItem("toolu_1")
     assert acknowledged.relation.type is RelationType.LAUNCH_ACKNOWLEDGED
-    texts = (f"<task-id>{AGENT}</task-id>", "<tool-use-id>toolu_1</tool-use-id>")
-    assert delivered.item == NotificationItem(texts, "msg_r3")
+    assert delivered.item == NotificationItem((notification_text(AGENT, "toolu_1"),), "msg_r3")
     assert delivered.relation.delivery is not None
     assert (delivered.relation.delivery.bound_by, delivered.relation.delivery.bound_id) == (
         BoundBy.RESPONSE_ID,
@@ -158,7 +159,7 @@ def test_a_notification_without_a_tool_id_counts_only_for_a_single_delegation(tm
     logs = SessionLogs(tmp_path)
     _background(logs, notification("r5", "r4", AGENT, None), assistant("r6", "r5", "msg_r3"))
     items = [probe.item for probe in logs.read().context_probes]
-    assert NotificationItem((f"<task-id>{AGENT}</task-id>",), "msg_r3") in items
+    assert NotificationItem((notification_text(AGENT, None),), "msg_r3") in items
 
 
 def test_a_notification_of_another_tool_call_is_named_and_proves_nothing(tmp_path: Path) -> None:
@@ -224,6 +225,41 @@ def test_a_fetched_result_is_bound_by_the_tool_call_that_fetched_it(
     assert [(item.tool_call_id, item.delivery and item.delivery.bound_id) for item in found] == (
         [("toolu_1", "toolu_2")] if delivered else []
     )
+
+
+@pytest.mark.parametrize("tool", ["Bash", "mcp__jobs__run", None])
+def test_a_result_that_another_tool_fetched_is_no_delivery(tmp_path: Path, tool: str | None) -> None:
+    """Only the tools that fetch results speak for an agent; `None`: the fetching call is in no log."""
+    logs = SessionLogs(tmp_path)
+    call = [assistant("r5", "r4", "msg_r3", tool_use("toolu_2", tool, task_id=AGENT))] if tool is not None else []
+    result = tool_result("r6", "r5", "toolu_2", detail=_fetched("completed", "success"))
+    _background(logs, *call, result, assistant("r7", "r6", "msg_r4"))
+    native = logs.read()
+    assert {row[0] for row in relation_rows(native)} == {"spawn", "launch_acknowledged"}
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_nested_result_is_no_delivery_where_no_metadata_name_the_tool_call(tmp_path: Path, named: bool) -> None:
+    """A progress record ties the grandchild to the call, so it is spawned; its result lacks the third proof."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    path = logs.folder / f"{SESSION}.jsonl"
+    progress = {"type": "progress", "parentToolUseID": "toolu_2", "data": {"type": "agent_progress", "agentId": "ag"}}
+    path.write_bytes(path.read_bytes() + json.dumps(progress).encode() + b"\n")
+    answer = [text("An answer."), text("agentId: ag (use SendMessage)\n<usage>tokens: 1</usage>")]
+    child = [
+        prompt("c1"),
+        assistant("c2", "c1", "msg_c1", tool_use("toolu_2")),
+        tool_result("c3", "c2", "toolu_2", answer, sourceToolAssistantUUID="c2"),
+        assistant("c4", "c3", "msg_c2"),
+    ]
+    logs.write_agent(child, meta={"toolUseId": "toolu_1"})
+    logs.write_agent([prompt("g1"), assistant("g2", "g1", "msg_g1")], "ag", {"toolUseId": "toolu_2"} if named else {})
+    native = logs.read()
+    found = [row[0] for row in relation_rows(native) if row[2] == "agent:ag"]
+    assert found == (["spawn", "result_delivered", "child_completed"] if named else ["spawn"])
+    assert ("native_relation_unproven" in gap_codes(native)) is not named
 
 
 @pytest.mark.parametrize("status", ["teammate_spawned", "remote_launched", "never_heard_of"])

@@ -170,6 +170,43 @@ def test_an_inline_sidechain_is_a_child_of_its_own_with_an_unproven_parent(tmp_p
     assert "native_relation_unproven" in gap_codes(native)
 
 
+@pytest.mark.parametrize("form", ["progress", "agent id", "sidechain"])
+@pytest.mark.parametrize("launched", [True, False])
+def test_what_only_the_roots_file_tells_of_a_child_needs_a_delegation(
+    tmp_path: Path, form: str, launched: bool
+) -> None:
+    """Without one it may be a root's record under a false name: the output has no owner, and is still expected."""
+    logs = SessionLogs(tmp_path)
+    told = {
+        "progress": _progress(AGENT, "toolu_1", assistant("c1", None, "msg_c1")),
+        "agent id": assistant("c1", None, "msg_c1", agentId=AGENT),
+        "sidechain": assistant("c1", None, "msg_c1", isSidechain=True),
+    }[form]
+    root = _delegating_root(told) if launched else [assistant("r1", None, "msg_r1", tool_use("toolu_1", "Bash")), told]
+    logs.write_root(root)
+    native = logs.read()
+    assert ("msg_c1" in owners(native)) is launched
+    assert "msg_c1" in {item.output_id for item in native.coverage.outputs or ()}
+    assert launched or "native_relation_unproven" in gap_codes(native)
+
+
+def test_versions_that_send_agent_ids_write_no_sidechains_into_the_roots_file(tmp_path: Path) -> None:
+    """There a sidechain record is a contradiction, and its output has no owner."""
+    logs = SessionLogs(tmp_path)
+    logs.write_root(_delegating_root(assistant("s1", None, "msg_s1", isSidechain=True)))
+    logs.write_agent([assistant("c1", None, "msg_c1")])
+    assert "msg_s1" not in owners(logs.read(agents=[AGENT]))
+    assert "msg_s1" in owners(logs.read())
+
+
+def test_a_sidechains_own_delegation_does_not_prove_the_sidechain(tmp_path: Path) -> None:
+    """Somebody else must have delegated."""
+    logs = SessionLogs(tmp_path)
+    side = assistant("s1", None, "msg_s1", tool_use("toolu_1", "Task"), isSidechain=True)
+    logs.write_root([assistant("r1", None, "msg_r1"), side])
+    assert set(owners(logs.read())) == {"msg_r1"}
+
+
 def test_a_sidechain_record_whose_chain_is_broken_belongs_to_nobody(tmp_path: Path) -> None:
     """No participant is made up for it, and it is not the root's."""
     logs = SessionLogs(tmp_path)

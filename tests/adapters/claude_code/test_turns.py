@@ -36,7 +36,7 @@ def _turns(*records: Record) -> list[tuple[str, str | None]]:
         ([prompt("p"), _TOOL, _RESULT], [("running", None)]),
         ([prompt("p"), _ANSWER, prompt("p2"), _TOOL], [("ended", "end_turn"), ("running", "tool_use")]),
         ([prompt("p"), _ANSWER, _COORDINATOR, _ANSWER], [("ended", "end_turn"), ("ended", "end_turn")]),
-        ([prompt("p"), _TOOL, _COORDINATOR, _ANSWER], [("ended", "end_turn")]),
+        ([prompt("p"), _TOOL, _COORDINATOR, _ANSWER], [("running", "tool_use"), ("ended", "end_turn")]),
         ([prompt("p"), _ANSWER, notification("n", "b", "a1", "toolu_2"), _TOOL], [("running", "tool_use")]),
         ([prompt("p"), _ANSWER, prompt("p2", isMeta=True)], [("ended", "end_turn")]),
         ([prompt("p"), _ANSWER, prompt("i", "[Request interrupted by user]")], [("ended", "end_turn")]),
