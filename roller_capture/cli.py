@@ -16,7 +16,7 @@ from roller_capture import __version__, json_text
 from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia
 from roller_capture.errors import RollerError
 from roller_capture.shipped import shipped_path
-from roller_capture.terminal import progress, safe, say
+from roller_capture.terminal import answer, progress, say
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus, Protocol
 
 # Each command imports what it needs: `--help` and `view` must not wait for the finalizer's or the demo's imports.
@@ -43,10 +43,16 @@ app = typer.Typer(
 
 def main() -> NoReturn:
     """Entry point: a closed pipe and an interrupt end quietly, as people expect of a command."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - libraries write there without asking
     try:
         app()
+    except RollerError as error:
+        say(f"error: {error}")
+        _end_stdout()
+        sys.exit(error.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end_stdout()
         sys.exit(1)
     except KeyboardInterrupt:
         say("interrupted")
@@ -54,9 +60,15 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+def _end_stdout() -> None:
+    """Python flushes stdout once more at its end, and must not fail there."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"roller-capture {__version__}")  # noqa: T201 - the answer
+        answer(f"roller-capture {__version__}")
         raise typer.Exit
 
 
@@ -165,7 +177,8 @@ def finalize(
         str | None, typer.Option(help="The harness that made the calls, if attempt.json should not decide.")
     ] = None,
     native: Annotated[
-        Path | None, typer.Option(help="HOME of the run, or the harness's folder in it [default: work/native/].")
+        str | None,
+        typer.Option(metavar="PATH", help="HOME of the run, or the harness's folder in it [default: work/native/]."),
     ] = None,
     capture_debug: Annotated[
         DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
@@ -186,15 +199,16 @@ def finalize(
 
     aliases = _aliases(model_alias or [])
     status = None if execution_status is None else ExecutionStatus(execution_status)
-    if native is not None and not native.is_dir():
-        _fail(RollerError(f"{native}: is no directory: --native names the HOME of the run", exit_code=2))
+    if native is not None and (not native.strip() or not Path(native).is_dir()):  # an empty text would mean "."
+        _fail(RollerError(f"{native or '(empty)'}: is no directory: --native names the HOME of the run", exit_code=2))
+    root = None if native is None else Path(native)
     worst = 0
     for attempt in attempts:
         try:
             with progress(f"finalize {attempt}") as bar:
                 outcome = finalize_attempt(
                     attempt,
-                    FinalizeRequest(harness, native, capture_debug, status, aliases, bar),
+                    FinalizeRequest(harness, root, capture_debug, status, aliases, bar),
                 )
         except RollerError as error:
             say(f"error: {error}")
@@ -225,7 +239,14 @@ def _outcome_line(attempt: Path, manifest: dict[str, Any], *, before: bool) -> s
         f"{sum(counts['relations'].values())} relations"
     )
     reasons = [f"{reason['code']} ({reason['count']})" for reason in manifest["status_reasons"]]
-    return f"{line}; partial because of {', '.join(reasons)}" if reasons else line
+    if reasons:
+        line += f"; partial because of {', '.join(reasons)}"
+    codes = dict.fromkeys(error["code"] for error in manifest["errors"])
+    if codes:
+        line += f"; errors: {', '.join(codes)}"
+    if "native_logs_missing" in codes:
+        line += " (the harness's logs were not found: --native names the HOME of the run)"
+    return line
 
 
 @app.command()
@@ -252,7 +273,7 @@ def validate(
             attempts = find_attempts(path)
         except RollerError as error:
             say(f"error: {error}")
-            results.append({"path": safe(str(path)), "status": "error", "findings": [{"message": safe(str(error))}]})
+            results.append({"path": str(path), "status": "error", "findings": [{"file": "", "message": str(error)}]})
             worst = max(worst, error.exit_code)
             continue
         for attempt in attempts:
@@ -262,7 +283,7 @@ def validate(
             if not json_output:
                 _say_result(result)
     if json_output:
-        print(json_text.dumps_ascii({"valid": worst == 0, "attempts": results}))  # noqa: T201 - the output
+        answer(json_text.dumps_ascii({"valid": worst == 0, "attempts": results}))
     raise typer.Exit(worst)
 
 
@@ -271,11 +292,11 @@ def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[
     from roller_capture.publication import MANIFEST
     from roller_capture.published import read_manifest
 
-    path = safe(str(attempt))
+    path = str(attempt)
     if not (attempt / MANIFEST).exists():
         status = "unfinished-allowed" if allow_unfinished else "unfinished"
         message = "is not published: run roller-capture finalize on it"
-        finding = {"file": safe(attempt.name), "message": message}
+        finding = {"file": attempt.name or ".", "message": message}
         return {"path": path, "status": status, "capture_status": None, "findings": [finding]}
     findings = validate_attempt(attempt, deep=deep)
     capture_status = None if findings else read_manifest(attempt)["capture_status"]
@@ -283,7 +304,7 @@ def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[
         "path": path,
         "status": "invalid" if findings else "valid",
         "capture_status": capture_status,
-        "findings": [{"file": safe(item.file), "message": safe(item.message)} for item in findings],
+        "findings": [item._asdict() for item in findings],
     }
 
 
@@ -311,7 +332,7 @@ def decode(
     worst = 0
     for file in files:
         try:
-            print(render(decode_file(file, protocol, content_encoding)))  # noqa: T201 - the output
+            answer(render(decode_file(file, protocol, content_encoding)))
         except RollerError as error:
             say(f"error: {error}")
             worst = max(worst, error.exit_code)
@@ -349,7 +370,7 @@ def addon_path() -> None:
     Example: mitmdump -s "$(roller-capture addon-path)" --set roller_attempt=DIR --set roller_harness=claude-code
     """
     try:
-        print(shipped_path("addons", "capture.py"))  # noqa: T201 - the output
+        answer(str(shipped_path("addons", "capture.py")))
     except RollerError as error:
         _fail(error)
 

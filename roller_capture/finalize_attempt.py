@@ -17,7 +17,10 @@ from roller_capture.finalizer.adapter_check import checked
 from roller_capture.harnesses import HARNESSES
 from roller_capture.integrity import validate_attempt
 from roller_capture.publication import (
+    FORMAL_FILES,
     MANIFEST,
+    RAW,
+    STAGING_PREFIX,
     Staging,
     clear_disk_errors,
     publish,
@@ -68,6 +71,8 @@ def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     Raises `RollerError`: exit 2 for a missing path or one that is no directory; exit 1 for no `work/`, an attempt still
     being recorded or finalized, a newer format, no space, or a published attempt that does not validate.
     """
+    if request.harness is not None and request.harness not in HARNESSES:
+        raise RollerError(f"unknown harness {request.harness!r}: use one of {', '.join(HARNESSES)}", exit_code=2)
     if not attempt_dir.is_dir():
         state = "is no directory" if attempt_dir.exists() else "does not exist"
         raise RollerError(f"{attempt_dir}: {state}: name the attempt's directory", exit_code=2)
@@ -101,11 +106,13 @@ def _already_published(attempt_dir: Path) -> FinalizeOutcome:
 
 
 def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOutcome:
+    _refuse_foreign_files(attempt_dir)
     attempt = read_working_files(attempt_dir)
     harness = _harness(attempt_dir, attempt, request)
     remove_leftovers(attempt_dir)
-    launcher = _read_launcher(attempt.directory / "native")
+    launcher, launcher_gap = _read_launcher(attempt.directory / "native")
     native = _read_native(attempt, harness, launcher, request)
+    native = dataclasses.replace(native, gaps=(*native.gaps, *launcher_gap))
     options = FinalizeOptions(
         capture_id=attempt.capture_id or f"cap_{secrets.token_hex(10)}",
         harness=harness,
@@ -134,15 +141,22 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     return FinalizeOutcome(read_manifest(attempt_dir), already_published=False)
 
 
+def _refuse_foreign_files(attempt_dir: Path) -> None:
+    """An attempt's directory holds nothing else: what stands beside the published files would not validate."""
+    ours = {WORK_DIR, RAW, *FORMAL_FILES}
+    for path in sorted(attempt_dir.iterdir()):
+        if path.name not in ours and not path.name.startswith(STAGING_PREFIX):
+            raise RollerError(f"{path}: is no file of the attempt: move it away and run finalize again")
+
+
 def _harness(attempt_dir: Path, attempt: WorkingAttempt, request: FinalizeRequest) -> str:
     name = request.harness or attempt.harness
     if name is None:
-        raise RollerError(f"{attempt_dir}: attempt.json names no harness: give --harness NAME")
-    if name not in HARNESSES:
         raise RollerError(
-            f"{attempt_dir}: unknown harness {name!r}: use one of {', '.join(HARNESSES)}",
-            exit_code=2 if request.harness else 1,
+            f"{attempt_dir}/{WORK_DIR}/attempt.json is missing, damaged or names no harness: give --harness NAME"
         )
+    if name not in HARNESSES:
+        raise RollerError(f"{attempt_dir}: unknown harness {name!r}: use one of {', '.join(HARNESSES)}")
     return name
 
 
@@ -190,13 +204,20 @@ def _files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(base) / name for name in names)
 
 
-def _read_launcher(native_dir: Path) -> dict[str, Any]:
-    """launcher.json, or nothing: it is an aid, and its absence is normal for runs started by hand."""
+def _read_launcher(native_dir: Path) -> tuple[dict[str, Any], tuple[Gap, ...]]:
+    """launcher.json and what is wrong with it. Its absence is normal: a run started by hand has none."""
+    path = native_dir / _LAUNCHER
     try:
-        value = json_text.parse(read_regular_file(native_dir / _LAUNCHER, limit=_LARGEST_LAUNCHER))
-    except (OSError, json_text.JsonError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        value = json_text.parse(read_regular_file(path, limit=_LARGEST_LAUNCHER))
+    except FileNotFoundError:
+        return {}, ()
+    except (OSError, json_text.JsonError) as error:
+        return {}, (_unreadable_launcher(str(error)),)
+    return (value, ()) if isinstance(value, dict) else ({}, (_unreadable_launcher("it holds no JSON object"),))
+
+
+def _unreadable_launcher(reason: str) -> Gap:
+    return Gap(AttemptErrorCode.NATIVE_LOG_UNREADABLE, f"launcher.json: {reason}", _LAUNCHER)
 
 
 def _launcher_gaps(launcher: Mapping[str, Any]) -> Iterator[Gap]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from roller_capture import evidence_check, json_text
 from roller_capture.errors import RollerError
-from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RAW, RELATIONS
+from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RAW, RELATIONS, STAGING_PREFIX
 from roller_capture.published import CallLine, call_lines, read_manifest, relation_lines
 from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
 from roller_capture.schemas import schema_findings
@@ -122,11 +122,12 @@ def _file_problem(path: Path, expected: dict[str, Any]) -> str | None:
         return "is missing"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        return "is no regular file"
     digest = hashlib.sha256()
     with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return "is no regular file"
         if status.st_size != expected["bytes"]:
             return f"has {status.st_size} bytes, the manifest says {expected['bytes']}"
         while piece := stream.read(_PIECE):
@@ -142,7 +143,7 @@ def _unlisted(attempt_dir: Path, listed: set[str]) -> Iterator[Finding]:
             path = (relative / name).as_posix()
             if (Path(base) / name).is_symlink():
                 yield Finding(path, "is a link")
-            elif path == WORK_DIR or path.startswith(".publishing-"):
+            elif path == WORK_DIR or path.startswith(STAGING_PREFIX):
                 yield Finding(path, "working files are left: run finalize again")
             elif path not in folders:
                 yield Finding(path, "is not in the manifest")

@@ -23,7 +23,7 @@ CALLS: Final = "calls.jsonl"
 RELATIONS: Final = "relations.jsonl"
 RAW: Final = "raw"
 FORMAL_FILES: Final = (CALLS, RELATIONS)
-_STAGING_PREFIX: Final = ".publishing-"
+STAGING_PREFIX: Final = ".publishing-"
 _PIECE: Final = 1024 * 1024
 
 
@@ -53,7 +53,7 @@ class Staging:
     """Collects the files to publish, below `ATTEMPT_DIR/.publishing-…`."""
 
     def __init__(self, attempt_dir: Path) -> None:
-        self.directory = attempt_dir / f"{_STAGING_PREFIX}{secrets.token_hex(6)}"
+        self.directory = attempt_dir / f"{STAGING_PREFIX}{secrets.token_hex(6)}"
         self.directory.mkdir(mode=0o700)
         self.files: dict[str, FileInfo] = {}
         self.manifest_sha256: str | None = None
@@ -138,13 +138,13 @@ def remove_leftovers(attempt_dir: Path) -> None:
     """Removes what an interrupted publication left in an attempt without a manifest: all of it is still in `work/`."""
     for name in FORMAL_FILES:
         (attempt_dir / name).unlink(missing_ok=True)
-    for folder in (attempt_dir / RAW, *attempt_dir.glob(f"{_STAGING_PREFIX}*")):
+    for folder in (attempt_dir / RAW, *attempt_dir.glob(f"{STAGING_PREFIX}*")):
         remove_folder(folder)
 
 
 def remove_working_files(attempt_dir: Path, work_name: str) -> None:
     """Removes `work/` and staging folders of a published attempt."""
-    for folder in (attempt_dir / work_name, *attempt_dir.glob(f"{_STAGING_PREFIX}*")):
+    for folder in (attempt_dir / work_name, *attempt_dir.glob(f"{STAGING_PREFIX}*")):
         remove_folder(folder)
 
 

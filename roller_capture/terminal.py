@@ -9,6 +9,8 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from roller_capture.errors import RollerError
+
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SHOW_PROGRESS_FROM: Final = 20
 
@@ -24,17 +26,36 @@ def safe(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """One line on stderr, where everything goes that is not machine-readable output."""
+    """One line on stderr, where everything goes that is not machine-readable output.
+
+    A stderr that is closed, full or a broken pipe changes nothing else: the work goes on without words.
+    """
     stream = sys.stderr
-    line = safe(text)
-    stream.write(line.encode(stream.encoding or "utf-8", "backslashreplace").decode(stream.encoding or "utf-8") + "\n")
-    stream.flush()
+    if stream is None:
+        return
+    encoding = stream.encoding or "utf-8"
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(safe(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
+
+
+def answer(text: str) -> None:
+    """One line of the command's output on stdout. Raises `RollerError` when it cannot be written."""
+    try:
+        if sys.stdout is None:
+            raise OSError("it is closed")
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RollerError(f"the output could not be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal; elsewhere a plain line now and then. Call it with (done, total)."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _PlainProgress(title)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -135,6 +135,7 @@ class AttemptErrorCode(StrEnum):
     RECORDER_NOT_CLOSED = "recorder_not_closed"
     EVENTS_MISSING = "events_missing"
     EVENT_UNREADABLE = "event_unreadable"  # torn or damaged line of events.jsonl
+    BODY_WITHOUT_EVENT = "body_without_event"  # a recorded body that no readable event names
     ATTEMPT_FILE_UNREADABLE = "attempt_file_unreadable"
     NATIVE_LOGS_MISSING = "native_logs_missing"
     NATIVE_LOG_UNREADABLE = "native_log_unreadable"

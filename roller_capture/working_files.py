@@ -42,6 +42,7 @@ def read_working_files(attempt_dir: Path) -> WorkingAttempt:
     info = _read_attempt_file(directory, faults)
     log = EventLog(directory, faults)
     log.read()
+    log.keep_orphans()
     closed = info.get("closed") is True
     if not closed:
         faults.append(
@@ -75,8 +76,21 @@ def _read_attempt_file(directory: Path, faults: list[AttemptFault]) -> dict[str,
     declared = info.get("format")
     if declared != WORK_FORMAT:
         raise RollerError(
-            f"{path}: format {declared!r} is not {WORK_FORMAT!r}: finalize it with the roller-capture that recorded it"
+            f"{path}: format {str(declared)[:60]!r} is not {WORK_FORMAT!r}: "
+            "finalize it with the roller-capture that recorded it"
         )
+    wrong = [
+        name
+        for name, holds in {
+            "capture_id": _capture_id(info.get("capture_id")) is not None,
+            "harness": text(info.get("harness")) is not None,
+            "started_at": number(info.get("started_at")) is not None,
+            "closed_at": info.get("closed_at") is None or number(info.get("closed_at")) is not None,
+        }.items()
+        if not holds
+    ]
+    if wrong:
+        faults.append(_unreadable_attempt(f"damaged members {', '.join(wrong)}"))
     return info
 
 

@@ -93,6 +93,7 @@ def test_finalize_tries_every_directory_and_returns_the_highest_exit_code(tmp_pa
         ("finalize", ".", "--harness", "no-such-harness"),
         ("finalize", ".", "--capture-debug", "sometimes"),
         ("finalize", ".", "--native", "no-such-folder"),
+        ("finalize", ".", "--native", ""),
         ("finalize", ".", "--model-alias", "nothing"),
         ("finalize", ".", "--no-such-option"),
         ("finalize", ".", "--execution-status", "unknown"),
@@ -228,3 +229,47 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
     os.close(write_end)
     assert done.stderr == ""
     assert done.returncode != 0
+
+
+def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PY": sys.executable}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", ">&-", "2>&- >&-"])
+def test_finalize_publishes_also_where_nothing_can_be_said(tmp_path: Path, redirection: str) -> None:
+    """A closed or full stderr takes the words away, not the work."""
+    family_attempt(tmp_path / "attempt").build()
+    done = shell(f"$PY -m roller_capture finalize attempt {redirection}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "attempt" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["decode --protocol anthropic-messages body", "validate --json attempt", "--version"]
+)
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+def test_output_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path, command: str, redirection: str) -> None:
+    """No traceback, and no exit code 0 for an answer that nobody got."""
+    (tmp_path / "body").write_bytes(message_body("msg_1"))
+    family_attempt(tmp_path / "attempt").build()
+    done = shell(f"$PY -m roller_capture {command} {redirection}", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the output could not be written")
+    assert done.stderr.count("\n") == 1
+
+
+def test_json_holds_names_as_they_are(tmp_path: Path) -> None:
+    """Escapes for terminals would make them another path; JSON has its own."""
+    family_attempt(tmp_path / "a\nb").build()
+    _, out, _ = run("validate", "--json", tmp_path / "a\nb")
+    assert json.loads(out)["attempts"][0]["path"] == str(tmp_path / "a\nb")
+
+
+def test_missing_native_logs_are_said_with_what_to_do(tmp_path: Path) -> None:
+    """The one thing that a new user forgets."""
+    family_attempt(tmp_path).build()
+    _, _, err = run("finalize", tmp_path)
+    assert "--native names the HOME of the run" in err

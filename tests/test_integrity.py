@@ -65,6 +65,14 @@ def link_folder(attempt: Path) -> None:
     (attempt / "raw").symlink_to(moved)
 
 
+def replace_by_folder(name: str) -> Tamper:
+    def change(attempt: Path) -> None:
+        (attempt / name).unlink()
+        (attempt / name).mkdir()
+
+    return change
+
+
 def pipe(attempt: Path) -> None:
     (attempt / "relations.jsonl").unlink()
     os.mkfifo(attempt / "relations.jsonl")
@@ -89,6 +97,9 @@ def pipe(attempt: Path) -> None:
         (replace_by_link("manifest.json"), "manifest.json"),
         (link_folder, "raw"),
         (pipe, "relations.jsonl"),
+        (replace_by_folder("calls.jsonl"), "calls.jsonl"),
+        (replace_by_folder("manifest.json"), "manifest.json"),
+        (replace_by_folder("raw/sources.json"), "raw/sources.json"),
         (lambda attempt: (attempt / "manifest.json").write_text("{"), "manifest.json"),
         (lambda attempt: (attempt / "manifest.json").write_text("[]"), "manifest.json"),
         (lambda attempt: (attempt / "manifest.json").write_bytes(b"\xff"), "manifest.json"),

@@ -173,3 +173,20 @@ def test_the_manifests_hash_is_told_before_anything_is_in_place(
 
     publish_family(tmp_path, monkeypatch, before_publish=note)
     assert told == [(hashlib.sha256((tmp_path / "manifest.json").read_bytes()).hexdigest(), False)]
+
+
+@pytest.mark.parametrize("name", ["agent-home", "notes.txt", ".hidden"])
+def test_foreign_files_in_the_attempt_are_refused_before_anything_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """They would be unlisted, so the published attempt would not validate."""
+    builder = family_attempt(tmp_path)
+    builder.build()
+    (tmp_path / name).mkdir()
+    use_capture(monkeypatch, family_capture())
+    with pytest.raises(RollerError, match="move it away") as caught:
+        finalize_attempt(tmp_path, FULL)
+    assert caught.value.exit_code == 1
+    assert builder.work.is_dir()
+    (tmp_path / name).rmdir()
+    finalize_attempt(tmp_path, FULL)

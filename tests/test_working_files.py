@@ -101,14 +101,50 @@ def test_a_damaged_event_is_one_named_fault_and_spoils_nothing_beside_it(tmp_pat
         {"headers": {"a": "b"}, "method": None, "host": [], "http_version": 2, "content_encoding": {}},
     ],
 )
-def test_members_of_wrong_types_are_passed_over(tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_members_of_wrong_types_are_named_and_passed_over(tmp_path: Path, damage: dict[str, Any]) -> None:
     """The call is kept with what can be read of it."""
     builder = AttemptBuilder(tmp_path)
     builder.call(BODY, message_body("msg_1"))
     builder.events[1] |= damage
     attempt = read_working_files(builder.build())
     assert len(attempt.calls) == 1
-    assert attempt.faults == ()
+    assert [(fault.code, fault.locator) for fault in attempt.faults] == [("event_unreadable", "line:2")]
+
+
+def test_bodies_that_no_readable_event_names_are_kept(tmp_path: Path) -> None:
+    """A torn request_headers line, and lost events, cost the calls but never the bytes."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(BODY, message_body("msg_1"))
+    builder.call(BODY, message_body("msg_2"))
+    builder.build()
+    path = builder.work / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[1][:30] + b"\n", *lines[2:]]))
+    (builder.work / "bodies" / "000003.request").symlink_to("/etc/passwd")
+    attempt = read_working_files(tmp_path)
+    assert [call.sequence for call in attempt.calls] == [2]
+    assert [(body.folder, body.name) for body in attempt.kept_bodies] == [
+        ("orphans", "000001.request"),
+        ("orphans", "000001.response"),
+    ]
+    codes = {fault.code.value for fault in attempt.faults}
+    assert codes == {"event_unreadable", "body_without_event", "file_refused"}
+    path.write_bytes(b"")
+    attempt = read_working_files(tmp_path)
+    assert len(attempt.kept_bodies) == 4
+    assert "events_missing" in [fault.code for fault in attempt.faults]
+
+
+@pytest.mark.parametrize(
+    "damage", [{"capture_id": "../../x"}, {"capture_id": None}, {"started_at": []}, {"closed_at": "x"}, {"harness": 5}]
+)
+def test_damaged_members_of_the_attempt_file_are_named(tmp_path: Path, damage: dict[str, Any]) -> None:
+    """Nothing is repaired silently."""
+    builder = AttemptBuilder(tmp_path)
+    builder.build()
+    path = builder.work / "attempt.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    assert [fault.code for fault in read_working_files(tmp_path).faults] == ["attempt_file_unreadable"]
 
 
 def test_body_files_that_are_links_or_gone_are_not_read(tmp_path: Path) -> None:

@@ -57,10 +57,10 @@ def stage_responses(calls: Sequence[RecordedCall], call_ids: Sequence[str], stag
 
 
 def stage_kept_bodies(attempt: WorkingAttempt, staging: Staging) -> dict[str, str]:
-    """Keeps the bodies of unrecognised model requests; returns their name in `bodies/` → raw path."""
+    """Keeps bodies that belong to no call; returns their name in `bodies/` → raw path."""
     placed: dict[str, str] = {}
     for body in attempt.kept_bodies:
-        name = f"{RAW}/unrecognised/{body.name}"
+        name = f"{RAW}/{body.folder}/{body.name}"
         if name not in staging.files:
             staging.adopt(name, body.path)
         placed[f"bodies/{body.name}"] = name

@@ -20,6 +20,7 @@ class EventLog:
         self._directory = directory
         self._faults = faults
         self._sequences: set[int] = set()
+        self._named: set[str] = set()
         self.calls: dict[str, RecordedCall] = {}
         self.other_requests: dict[OtherRequestKind, int] = {}
         self.kept_bodies: list[KeptBody] = []
@@ -29,6 +30,7 @@ class EventLog:
         if path.is_symlink() or not path.is_file():
             self._fault(AttemptErrorCode.EVENTS_MISSING, "events.jsonl is missing: no call can be told", None)
             return
+        place = 0
         for place, line in event_lines(path):
             event = _parse_event(line)
             if event is None:
@@ -38,8 +40,10 @@ class EventLog:
                 self._apply(event, place)
             except _EventError as error:
                 self._fault(AttemptErrorCode.EVENT_UNREADABLE, f"an event of events.jsonl is damaged: {error}", place)
+        if place == 0:
+            self._fault(AttemptErrorCode.EVENTS_MISSING, "events.jsonl is empty: no call can be told", None)
         for call in self.calls.values():
-            self._find_orphan_bodies(call)
+            self._find_bodies_by_name(call)
 
     def _fault(self, code: AttemptErrorCode, message: str, line: int | None) -> None:
         self._faults.append(AttemptFault(code, message, EVENTS, None if line is None else f"line:{line}"))
@@ -76,6 +80,9 @@ class EventLog:
         protocol = member(Protocol, event.get("protocol"))
         if protocol is None:
             raise _EventError("no known protocol")
+        wrong = [name for name, kinds in _MEMBER_TYPES.items() if not isinstance(event.get(name), kinds)]
+        if wrong:
+            self._fault(AttemptErrorCode.EVENT_UNREADABLE, f"request_headers: damaged members {', '.join(wrong)}", line)
         self._sequences.add(sequence)
         self.calls[flow] = RecordedCall(
             flow=flow,
@@ -154,7 +161,7 @@ class EventLog:
         for name in ("body", "response_body"):
             body = self._body(event.get(name))
             if body is not None and body.path is not None:
-                self.kept_bodies.append(KeptBody(text(event.get("flow")) or "", body.path.name, body.path))
+                self.kept_bodies.append(KeptBody("unrecognised", body.path.name, body.path))
 
     def _body(self, value: object) -> BodyFile | None:
         """The body file that an event names; a name that leaves `bodies/` is refused."""
@@ -168,7 +175,22 @@ class EventLog:
             raise _EventError("a body path that leaves bodies/")
         return self._body_file(rest, expected)
 
+    def keep_orphans(self) -> None:
+        """Keeps the bodies that no readable event names: after damage to the events they are all that is left."""
+        folder = self._directory / "bodies"
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() and not folder.is_symlink() else set()
+        for name in sorted(names - self._named):
+            path = folder / name
+            source = f"bodies/{name}"
+            if stat.S_ISREG(path.lstat().st_mode):
+                self.kept_bodies.append(KeptBody("orphans", name, path))
+                fault = AttemptFault(AttemptErrorCode.BODY_WITHOUT_EVENT, "no readable event names this body", source)
+            else:
+                fault = AttemptFault(AttemptErrorCode.FILE_REFUSED, "it is no regular file", source)
+            self._faults.append(fault)
+
     def _body_file(self, name: str, expected: int | None) -> BodyFile:
+        self._named.add(name)
         path = self._directory / "bodies" / name
         try:
             status = path.lstat()
@@ -178,7 +200,7 @@ class EventLog:
             return BodyFile(None, expected, 0)
         return BodyFile(path, expected, status.st_size)
 
-    def _find_orphan_bodies(self, call: RecordedCall) -> None:
+    def _find_bodies_by_name(self, call: RecordedCall) -> None:
         """After a kill the end event that would name the response file is missing; the file is there all the same."""
         if call.response_body is None and call.end is HttpEnd.PROXY_KILLED:
             found = self._body_file(f"{call.sequence:06d}.response", None)
@@ -187,6 +209,20 @@ class EventLog:
             found = self._body_file(f"{call.sequence:06d}.request", None)
             call.request_body = found if found.path is not None else None
 
+
+_MEMBER_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "recorder": (int,),
+    "method": (str,),
+    "scheme": (str,),
+    "host": (str,),
+    "port": (int, type(None)),
+    "path": (str,),
+    "http_version": (str, type(None)),
+    "headers": (list,),
+    "other_headers": (list,),
+    "roller_headers": (list,),
+    "content_encoding": (str, type(None)),
+}
 
 _CALL_EVENTS: Final = {
     "request": EventLog._request,  # noqa: SLF001

@@ -83,9 +83,10 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class KeptBody:
-    """A body that belongs to no call but is kept in raw/: of a model-like request on an endpoint we do not know."""
+    """A body that belongs to no call but is kept in raw/: of a model-like request on an endpoint we do not know
+    (`unrecognised`), or one that no readable event names (`orphans`)."""
 
-    flow: str
+    folder: str
     name: str
     path: Path
 

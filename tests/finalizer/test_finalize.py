@@ -371,3 +371,26 @@ def test_what_the_launcher_saw_go_wrong_is_an_error_of_the_capture(
         ("drain_failed", "late", "launcher.json")
     ]
     assert manifest["execution_status"] == "completed"
+
+
+def test_bodies_without_events_end_up_in_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """finalize removes `work/`, so what it cannot place is published beside the calls."""
+    builder = family_attempt(tmp_path)
+    builder.build()
+    (builder.work / "events.jsonl").write_bytes(b"")
+    use_capture(monkeypatch, family_capture())
+    manifest = finalize_attempt(tmp_path, FinalizeRequest()).manifest
+    assert manifest["counts"]["calls"] == 0
+    assert len([name for name in manifest["files"] if name.startswith("raw/orphans/")]) == 6
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+def test_a_damaged_launcher_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Its absence is normal, its damage is not."""
+    builder = family_attempt(tmp_path)
+    (builder.work / "native").mkdir()
+    (builder.work / "native" / "launcher.json").write_text(text)
+    use_capture(monkeypatch, family_capture())
+    errors = finalize_attempt(builder.build(), FinalizeRequest()).manifest["errors"]
+    assert [(error["code"], error["source"]) for error in errors] == [("native_log_unreadable", "launcher.json")]
