@@ -37,6 +37,9 @@ e2e: setup ## the real harnesses against a scripted provider; one that cannot be
 	scripts/install_harness.sh claude-code || [ $$? -eq 3 ]
 	$(BIN)/python -m pytest -m e2e tests/e2e -rs
 
+bench: setup ## speed against the floors of docs/performance.md (on a quiet machine); writes the tables there
+	$(BIN)/python -m benchmarks --markdown docs/performance.md
+
 demo: setup ## record, finalize and validate a scripted agent with one subagent
 	$(BIN)/roller-capture demo demo-attempt
 

@@ -94,7 +94,7 @@ class DeliveryFinder:
             )
         elif result.kind is ResultKind.REJECTED:
             said.settled = True
-        else:
+        elif result.kind is not ResultKind.INTERRUPTED:  # a cut run delivers nothing, and its child stays pending
             outcome = "error" if result.kind is ResultKind.ERROR else "completed"
             relation = self._delivered(
                 RelationType.RESULT_DELIVERED, delegation, parent, _by_tool(result.tool_id), outcome, [evidence]
@@ -195,7 +195,7 @@ def _proven_by_three(delegation: Delegation, result: ToolResult) -> bool:
     harness adds names the child. A resumed agent's metadata still names its first launch, so there the tool call's
     input names the child (see `DelegationFinder`). An error has no such text; its tool id is that of the delegation.
     """
-    if result.kind in (ResultKind.ERROR, ResultKind.REJECTED):
+    if result.kind in (ResultKind.ERROR, ResultKind.REJECTED, ResultKind.INTERRUPTED):
         return delegation.use is not None
     child, use = delegation.child, delegation.use
     by_metadata = any(meta.tool_use_id == delegation.tool_id for meta in child.metas)

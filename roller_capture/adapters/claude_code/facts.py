@@ -57,7 +57,8 @@ class ResultKind(Enum):
     RESUMED = "resumed"  # the acknowledgement of a new delegation to an agent that had ended
     RETRIEVED = "retrieved"  # the final result, fetched by another tool call
     ERROR = "error"
-    REJECTED = "rejected"  # the tool call was refused or interrupted from outside
+    REJECTED = "rejected"  # the tool call was refused from outside
+    INTERRUPTED = "interrupted"  # the run was cut while the tool call ran (2.1.197 writes a result then)
     OTHER_STATUS = "other_status"  # an agent is named, with a status that we do not know
     PLAIN = "plain"  # nothing about an agent
 

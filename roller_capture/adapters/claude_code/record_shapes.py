@@ -59,6 +59,10 @@ def tool_uses(message: Mapping[str, Any], *, uuid: str | None, place: Place) -> 
             yield ToolUse(tool_id, as_word(block.get("name")), as_id(message.get("id")), uuid, target, place)
 
 
+INTERRUPTED_TEXT = "[Request interrupted by user"
+"""With it the harness begins what it writes in place of a message or result that was cut from outside."""
+
+
 def tool_results(record: Mapping[str, Any], message: Mapping[str, Any], place: Place) -> Iterator[ToolResult]:
     """The tool results of a user message. `toolUseResult` speaks for the record, so it counts only for a single one."""
     found = [block for block in blocks(message) if block.get("type") == "tool_result"]
@@ -72,14 +76,18 @@ def tool_results(record: Mapping[str, Any], message: Mapping[str, Any], place: P
         if not structured:
             kind, agent_id = _from_text(block)
         if block.get("is_error") is True:
-            kind = ResultKind.REJECTED if _was_rejected(record) else ResultKind.ERROR
+            kind = _error_kind(record, block)
         source_uuid = as_id(record.get("sourceToolAssistantUUID"))
         yield ToolResult(tool_id, kind, agent_id, structured, status, source_uuid, place)
 
 
-def _was_rejected(record: Mapping[str, Any]) -> bool:
+def _error_kind(record: Mapping[str, Any], block: Mapping[str, Any]) -> ResultKind:
     detail = as_text(record.get("toolUseResult")) or ""
-    return as_text(record.get("toolDenialKind")) is not None or detail.startswith("User rejected")
+    if (first_text(block) or "").startswith(INTERRUPTED_TEXT):
+        return ResultKind.INTERRUPTED
+    if as_text(record.get("toolDenialKind")) is not None or detail.startswith("User rejected"):
+        return ResultKind.REJECTED
+    return ResultKind.ERROR
 
 
 def _from_detail(detail: Mapping[str, Any]) -> tuple[ResultKind, str | None, str | None]:

@@ -227,7 +227,7 @@ def _stops(executor: Executor) -> Iterator[str]:
 
 
 def _succeeded(result: ToolResult) -> bool:
-    return result.kind not in (ResultKind.ERROR, ResultKind.REJECTED)
+    return result.kind not in (ResultKind.ERROR, ResultKind.REJECTED, ResultKind.INTERRUPTED)
 
 
 def _place(evidence: Evidence) -> Place:

@@ -12,7 +12,6 @@ from roller_capture.adapters.claude_code.facts import EndState, Place, TurnEnd
 from roller_capture.adapters.native_values import as_id, as_mapping, as_word
 
 _GOES_ON = frozenset({"tool_use", "pause_turn"})
-_INTERRUPTED_TEXT = "[Request interrupted by user"
 _LOCAL_COMMAND_PREFIXES = ("<command-name>", "<command-message>", "<local-command-", "<bash-")
 
 
@@ -78,4 +77,4 @@ def _is_prompt(record: Mapping[str, Any], message: Mapping[str, Any], origin: ob
     text = record_shapes.first_text(message)
     if text is None:
         return bool(record_shapes.blocks(message))
-    return not text.startswith((_INTERRUPTED_TEXT, *_LOCAL_COMMAND_PREFIXES))
+    return not text.startswith((record_shapes.INTERRUPTED_TEXT, *_LOCAL_COMMAND_PREFIXES))

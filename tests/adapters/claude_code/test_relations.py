@@ -97,6 +97,20 @@ def test_an_error_result_is_a_failure_unless_the_childs_log_ends_well(
     assert ("result_delivered", ROOT, CHILD, 1, "error") in relation_rows(logs.read())
 
 
+def test_a_delegation_that_was_cut_with_the_run_stays_pending(tmp_path: Path) -> None:
+    """2.1.197, told to stop, writes an error result for the open tool call: nothing was delivered, nobody failed."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs, child=_RUNNING)
+    logs.write_root(
+        [
+            assistant("r2", None, "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", "[Request interrupted by user for tool use]", is_error=True),
+        ]
+    )
+    assert [row[0] for row in relation_rows(logs.read())] == ["spawn"]
+    assert _outcome(logs) == ([], "interrupted", "pending")
+
+
 def test_a_rejected_delegation_failed_nobody(tmp_path: Path) -> None:
     """A tool call that was interrupted from outside settles the child, which did not fail by itself."""
     logs = SessionLogs(tmp_path)
