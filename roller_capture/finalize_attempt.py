@@ -124,7 +124,7 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     staging = Staging(attempt_dir)
     try:
         finalize_capture(attempt, native, options, staging)
-        findings = validate_attempt(staging.directory, deep=False)
+        findings = validate_attempt(staging.directory, rehash=False)
         if findings:
             first = findings[0]
             raise RollerError(

@@ -51,13 +51,15 @@ class RawJson:
     text: bytes
 
 
-def parse(data: bytes) -> JsonValue:
+def parse(data: bytes, *, exact_numbers: bool = True) -> JsonValue:
     """The value of a UTF-8 JSON text (a leading byte order mark is passed over).
+
+    `exact_numbers=False` is for large documents whose numbers nobody uses: integers above 64 bit may become floats.
 
     Raises `JsonError` when it is no JSON: also for NaN and Infinity, which Python would accept, and beyond `MAX_DEPTH`.
     """
     data = data.removeprefix(_BOM)
-    if _LONG_DIGITS not in data.translate(_DIGITS_AS_ZERO):
+    if not exact_numbers or _LONG_DIGITS not in data.translate(_DIGITS_AS_ZERO):
         try:
             if len(data) <= 2 * MAX_DEPTH:  # too short to nest deeper
                 return orjson.loads(data)

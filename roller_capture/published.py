@@ -23,7 +23,7 @@ class CallLine(NamedTuple):
 
     number: int
     head: dict[str, Any]
-    context: bytes
+    context: memoryview
 
 
 def read_manifest(attempt_dir: Path) -> dict[str, Any]:
@@ -77,17 +77,17 @@ def call_lines(path: Path) -> Iterator[CallLine]:
             yield CallLine(number, head, context)
 
 
-def split_line(line: bytes) -> tuple[dict[str, Any], bytes]:
+def split_line(line: bytes) -> tuple[dict[str, Any], memoryview]:
     """Head and context text of one line.
 
     The mark may also stand inside a nested object of `output`; cut there, the head has unclosed braces and is no JSON,
     so the first cut that gives a JSON object is the right one.
     """
-    line = line.rstrip(b"\n")
+    end = len(line) - line.endswith(b"\n")  # no copy of the line: its context may be large
     start = 0
     for _ in range(_MOST_TRIES):
         place = line.find(_CONTEXT_MARK, start)
-        if place < 0 or not line.endswith(b"}"):
+        if place < 0 or line[end - 1 : end] != b"}":
             break
         try:
             head = json_text.parse(line[:place] + b"}")
@@ -95,13 +95,13 @@ def split_line(line: bytes) -> tuple[dict[str, Any], bytes]:
             start = place + len(_CONTEXT_MARK)
             continue
         if isinstance(head, dict):
-            return head, line[place + len(_CONTEXT_MARK) : -1]
+            return head, memoryview(line)[place + len(_CONTEXT_MARK) : end - 1]
         break
     whole = json_text.parse(line)
     if not isinstance(whole, dict) or "context" not in whole:
         raise json_text.JsonError("no call record")
     context = whole.pop("context")
-    return whole, json_text.dumps(context)
+    return whole, memoryview(json_text.dumps(context))
 
 
 def relation_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -25,7 +25,7 @@ def test_the_head_ends_at_the_records_own_context(output: object) -> None:
     line = json.dumps({"call_id": "c", "output": output, "context": context}, separators=(",", ":")).encode() + b"\n"
     head, text = split_line(line)
     assert head == {"call_id": "c", "output": output}
-    assert json.loads(text) == context
+    assert json.loads(bytes(text)) == context
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b'{"call_id":1}', b'{"a":1,"context":', b"\xff"])

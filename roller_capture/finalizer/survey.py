@@ -155,13 +155,13 @@ class RequestBody:
     error: CallErrorCode | None
 
 
-def read_request_body(call: RecordedCall) -> RequestBody | None:
-    """The request body from disk, or None when there is no file of it."""
+def read_request_body(call: RecordedCall, *, hashed: bool = True) -> RequestBody | None:
+    """The request body from disk, or None when there is no file of it. `wire_sha256` is empty unless `hashed`."""
     body = call.request_body
     if body is None or body.path is None:
         return None
     wire = body.path.read_bytes()
-    digest = hashlib.sha256(wire).hexdigest()
+    digest = hashlib.sha256(wire).hexdigest() if hashed else ""
     if call.content_encoding is None:
         return RequestBody(wire, digest, None)
     decoded = decode_body(wire, call.content_encoding, limit=DECODED_LIMIT)
@@ -188,7 +188,8 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
     whole = call.request_complete and not errors
     context_sha256 = body.wire_sha256 if call.content_encoding is None else hashlib.sha256(body.data).hexdigest()
     try:
-        context = json_text.parse(body.data)
+        # Only texts and places of it are used; what is published is its own text.
+        context = json_text.parse(body.data, exact_numbers=False)
     except json_text.JsonError as error:
         if error.too_deep:
             errors.append(CallError(code=CallErrorCode.CONTEXT_TOO_DEEP, message=str(error)))
@@ -228,9 +229,8 @@ def _text_member(context: Any, name: str) -> str | None:
 def _find_tool_results(protocol: Protocol, context: Any, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     if wanted:
-        for tool_call_id, place in iter_tool_results(protocol, context):
-            if tool_call_id in wanted:
-                found[tool_call_id] = (*found.get(tool_call_id, ()), place)
+        for tool_call_id, place in iter_tool_results(protocol, context, wanted):
+            found[tool_call_id] = (*found.get(tool_call_id, ()), place)
     return found
 
 

@@ -17,22 +17,33 @@ _TEXT_DEPTH = 4
 _SAID_BY_THE_MODEL = frozenset({"reasoning", "item_reference", "compaction", "mcp_list_tools"})
 
 
-def iter_tool_results(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
-    """Each tool result in the request: its tool call id, and the pointer of the block, message or item."""
-    for pointer, message in _messages(protocol, context):
-        if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
-            found = [(message.get("tool_call_id"), pointer)] if message.get("role") == "tool" else []
-        elif protocol is Protocol.OPENAI_RESPONSES:
-            found = [(message.get("call_id"), pointer)] if _type(message).endswith("_output") else []
-        else:
-            found = [
-                (block.get("tool_use_id"), pointer + json_text.pointer("content", position))
-                for position, block in _blocks(message.get("content"))
-                if _type(block).endswith("tool_result")
-            ]
-        for tool_call_id, place in found:
-            if isinstance(tool_call_id, str) and tool_call_id:
-                yield tool_call_id, place
+def iter_tool_results(
+    protocol: Protocol, context: Any, wanted: frozenset[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Each tool result in the request: its tool call id, and the pointer of the block, message or item.
+
+    `wanted` restricts it to some ids; contexts hold thousands of results, and their pointers cost more than the search.
+    """
+    member = "input" if protocol is Protocol.OPENAI_RESPONSES else "messages"
+    messages = context.get(member) if isinstance(context, dict) else None
+    for position, message in _blocks(messages):
+        for tool_call_id, inner in _result_ids(protocol, message):
+            if isinstance(tool_call_id, str) and tool_call_id and (wanted is None or tool_call_id in wanted):
+                yield tool_call_id, json_text.pointer(member, position, *inner)
+
+
+def _result_ids(protocol: Protocol, message: JsonObject) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
+    """The tool call ids of one message's results, each with the way to it inside the message."""
+    if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
+        if message.get("role") == "tool":
+            yield message.get("tool_call_id"), ()
+    elif protocol is Protocol.OPENAI_RESPONSES:
+        if _type(message).endswith("_output"):
+            yield message.get("call_id"), ()
+    else:
+        for position, block in _blocks(message.get("content")):
+            if _type(block).endswith("tool_result"):
+                yield block.get("tool_use_id"), ("content", position)
 
 
 def iter_messages_text(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
