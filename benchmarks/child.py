@@ -19,10 +19,10 @@ import orjson
 
 from benchmarks.sessions import HARNESS
 from roller_capture.adapter_registry import find_adapter
+from roller_capture.call_heads import CallFile
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
 from roller_capture.view.command import view
-from roller_capture.view.heads import CallFile
 
 _PIECE: Final = 1 << 20
 _CONTEXT: Final = b',"context":'

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roller_capture import evidence_check, json_text
+from roller_capture.call_heads import CallFile
 from roller_capture.errors import RollerError
 from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RAW, RELATIONS, STAGING_PREFIX
 from roller_capture.published import CallLine, call_lines, read_manifest, relation_lines
@@ -22,6 +23,7 @@ from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallS
 from roller_capture.working_files import WORK_DIR
 
 _PIECE: Final = 1024 * 1024
+_NO_CONTEXT: Final = memoryview(b"")
 
 
 class Finding(NamedTuple):
@@ -161,7 +163,7 @@ def _unlisted(attempt_dir: Path, listed: set[str]) -> Iterator[Finding]:
 def _check_calls(attempt_dir: Path, manifest: dict[str, Any], seen: _Seen, *, deep: bool) -> Iterator[Finding]:
     participants = {item["participant_id"] for item in manifest["participants"]}
     sequences: set[int] = set()
-    for line in call_lines(attempt_dir / CALLS):
+    for line in call_lines(attempt_dir / CALLS) if deep else _heads(attempt_dir / CALLS):
         where = f"{CALLS}:{line.number}"
         # The two open members, which may be large, are left out of the check of the envelope.
         problems = list(schema_findings("roller.call.v1.json", {**line.head, "output": None, "context": None}))
@@ -177,12 +179,21 @@ def _check_calls(attempt_dir: Path, manifest: dict[str, Any], seen: _Seen, *, de
         path = call["response_path"]
         if path is not None and path not in manifest["files"]:
             yield Finding(where, f"response_path {path} is no published file")
-        if ("context_raw" in call) and bytes(line.context[:5]) != b"null":
+        if deep and "context_raw" in call and bytes(line.context[:5]) != b"null":
             yield Finding(where, "context and context_raw are both there")
         sequences.add(call["sequence"])
         _gather(call, line.number, seen)
         if deep:
             yield from _check_context(line, where, seen)
+
+
+def _heads(path: Path) -> Iterator[CallLine]:
+    """The lines without their contexts, which the hash has vouched for. No length that the file tells is trusted."""
+    with CallFile(path) as calls:
+        for head in calls.heads(trust_lengths=False):
+            if head.head is None or head.problem is not None:
+                raise json_text.JsonError(f"line {head.number}: {head.problem}")
+            yield CallLine(head.number, head.head, _NO_CONTEXT)
 
 
 def _gather(call: dict[str, Any], number: int, seen: _Seen) -> None:

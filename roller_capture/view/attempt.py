@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
+from roller_capture.call_heads import CallFile, Head
 from roller_capture.errors import RollerError
 from roller_capture.publication import CALLS, MANIFEST, RELATIONS
 from roller_capture.published import is_regular_file, read_manifest, relation_lines
 from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
 from roller_capture.schemas import schema_findings
-from roller_capture.view.heads import CallFile, Head
 from roller_capture.view.provider_words import Tokens, finish_word, token_counts
 from roller_capture.vocabulary import ExportStatus
 

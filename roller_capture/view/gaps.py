@@ -41,6 +41,7 @@ ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
         "Stop the proxy with Ctrl-C or SIGTERM when the harness has ended",
     ),
     AttemptErrorCode.EVENTS_MISSING: ("The recorder's events are missing", None),
+    AttemptErrorCode.BODY_WITHOUT_EVENT: ("A recorded body is named by no readable event", "look into raw/orphans/"),
     AttemptErrorCode.EVENT_UNREADABLE: ("An event of the recorder cannot be read", None),
     AttemptErrorCode.ATTEMPT_FILE_UNREADABLE: ("The recorder's attempt.json cannot be read", None),
     AttemptErrorCode.NATIVE_LOGS_MISSING: ("The harness's own logs were not there", _NATIVE_LOGS),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roller_capture.view.heads import CallFile, Head
+from roller_capture.call_heads import CallFile, Head
 
 CONTEXT = {"messages": [{"role": "user", "content": "x" * 100_000, "context": {"a": 1}}]}
 
