@@ -1,4 +1,4 @@
-"""The mitmproxy addon: options and hooks, nothing else. The only module of the package that knows mitmproxy.
+"""The mitmproxy addon: options and hooks, nothing else. Only this module and `mitmproxy_gaps` know mitmproxy.
 
 What mitmproxy promises, and what this module relies on:
 
@@ -32,6 +32,7 @@ from mitmproxy.proxy import mode_specs, server_hooks
 import roller_capture
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES, Harness
+from roller_capture.mitmproxy_gaps import close_gaps
 from roller_capture.recording import headers
 from roller_capture.recording.attempt_recorder import AttemptRecorder
 from roller_capture.recording.call_recorder import CallRecorder
@@ -70,6 +71,8 @@ _OPTIONS: Final[tuple[tuple[str, type, Any, str], ...]] = (
 
 _MODES_WITHOUT_LISTENER: Final = ("local", "tun")
 _STREAM_RESET: Final = "stream reset by client"
+_PROTOCOL_ERROR: Final = ("HTTP/1 protocol error: ", "HTTP/2 protocol error: ", "Invalid HTTP/2 request headers: ")
+_PEER_LEFT: Final = ("peer closed connection", "client disconnected", "connection closed", "closed by client")
 
 _REFUSAL: Final = (
     b"Websockets on model endpoints are refused, since their messages cannot be recorded: use HTTP requests.\n"
@@ -147,6 +150,7 @@ class CaptureAddon:
         earlier wait in `requestheaders`.
         """
         session = _sessions.get(ctx.master)
+        close_gaps()
         if session is None:
             try:
                 session = self._start()
@@ -309,12 +313,24 @@ class CaptureAddon:
         if flow.response.raw_content and not call.chunks:
             # Another addon answered in place of the upstream.
             call.response_chunk(flow.response.raw_content)
-        return functools.partial(call.end_response, flow.response.timestamp_end)
+        if _is_interim(flow.response):
+            # mitmproxy takes it for the whole answer, and drops the one that follows.
+            text = f"the proxy forwards no answer that comes after an interim one ({flow.response.status_code})"
+            return functools.partial(call.fail, Failure(CutBy.PROXY, text, request_complete=call.request_ended))
+        trailers = () if flow.response.trailers is None else flow.response.trailers.fields
+        return functools.partial(call.end_response, flow.response.timestamp_end, trailers)
 
     def _failure(self, flow: http.HTTPFlow, call: CallRecorder) -> Failure:
         message = flow.error.msg if flow.error else ""
         unreachable = flow.response is None and message in self._live().connect_errors.get(flow.client_conn.id, ())
-        cut_by = CutBy.PROXY if self._live().stopped else _cut_by(flow, message, request_complete=call.request_ended)
+        refused = not call.request_ended and _refused(flow, message)
+        if refused:
+            cut_by = CutBy.PROXY
+            message = f"the proxy refused the request: {message}"
+        elif self._live().stopped:
+            cut_by = CutBy.PROXY
+        else:
+            cut_by = _cut_by(flow, message)
         return Failure(
             cut_by=cut_by,
             message=message,
@@ -473,15 +489,35 @@ def _response_head(response: http.Response) -> ResponseHead:
     )
 
 
-def _cut_by(flow: http.HTTPFlow, message: str, *, request_complete: bool) -> CutBy:
+def _is_interim(response: http.Response) -> bool:
+    """Whether a final answer is still to come (RFC 9110, section 15.2); 101 changes the protocol instead."""
+    return 100 <= response.status_code < 200 and response.status_code != 101
+
+
+def _refused(flow: http.HTTPFlow, message: str) -> bool:
+    """Whether mitmproxy itself refused a request that had not ended: malformed, or not allowed.
+
+    It closes the client's connection before it tells of a malformed request, so that the state of the connection shows
+    a client that has left.
+    """
+    if message == Error.KILLED_MESSAGE or "body_size_limit" in message:
+        return False
+    text = message.lower()
+    if any(left in text for left in _PEER_LEFT) or message.startswith(_STREAM_RESET):
+        return False
+    if flow.request.stream:
+        # The upstream is being asked already, and may have broken the exchange just as well.
+        client_open = flow.client_conn.state & connection.ConnectionState.CAN_READ
+        return not client_open and message.startswith(_PROTOCOL_ERROR)
+    return True
+
+
+def _cut_by(flow: http.HTTPFlow, message: str) -> CutBy:
     """Which side broke a flow. mitmproxy's message does not tell, the state of the client's connection does."""
     if message == Error.KILLED_MESSAGE or "body_size_limit" in message:
         return CutBy.PROXY
     if not flow.client_conn.state & connection.ConnectionState.CAN_READ:
         return CutBy.CLIENT
-    if not request_complete and not flow.request.stream:
-        # The upstream has not been asked yet: mitmproxy itself refused the request.
-        return CutBy.PROXY
     if message.startswith(_STREAM_RESET) and flow.client_conn.alpn == b"h2":
         # One stream of a living HTTP/2 connection; mitmproxy has this one text for resets from either side. Where both
         # speak HTTP/2, CANCEL is what clients send (RFC 9113, section 7), and servers other codes.

@@ -1,5 +1,6 @@
 """`roller-capture finalize` for one attempt: lock, adapter, common finalizer, publication, validation."""
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -29,6 +30,7 @@ from roller_capture.publication import (
 )
 from roller_capture.published import read_manifest
 from roller_capture.recording import lock
+from roller_capture.recording.disk_space import RESERVE_FILE
 from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
 from roller_capture.working_files import (
     WORK_DIR,
@@ -110,6 +112,8 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     attempt = read_working_files(attempt_dir)
     harness = _harness(attempt_dir, attempt, request)
     remove_leftovers(attempt_dir)
+    with contextlib.suppress(OSError):
+        (attempt.directory / RESERVE_FILE).unlink()  # a killed recorder's; the room may be needed here
     launcher, launcher_gap = _read_launcher(attempt.directory / "native")
     native = _read_native(attempt, harness, launcher, request)
     native = dataclasses.replace(native, gaps=(*native.gaps, *launcher_gap))

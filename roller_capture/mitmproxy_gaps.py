@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import h11
 from mitmproxy import http
 from mitmproxy.proxy import commands
 from mitmproxy.proxy.layers.http import _http1
@@ -63,11 +62,13 @@ class _TrailerReader:
 
     def __call__(self, buffer: Any) -> Any:
         event = self._reader(buffer)
-        if not isinstance(event, h11.EndOfMessage) or not event.headers:
+        # Of what a reader tells (in h11's words), only the end of the message has headers.
+        headers = getattr(event, "headers", None)
+        if not headers:
             return event
         # In lower case, as HTTP/2 has to have them.
-        self.trailers = http.Headers([(bytes(name), bytes(value)) for name, value in event.headers])
-        return h11.EndOfMessage()
+        self.trailers = http.Headers([(bytes(name), bytes(value)) for name, value in headers])
+        return type(event)()
 
     def read_eof(self) -> Any:
         """The connection has ended."""

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from roller_capture.errors import RollerError
 from roller_capture.shipped import shipped_path
 
-_MITMDUMP = "from mitmproxy.tools.main import mitmdump; mitmdump()"
-"""mitmproxy of this interpreter, wherever its script may have been put."""
+_PACKAGE_ROOT: Final = Path(__file__).resolve().parent.parent
+_MITMDUMP: Final = "import sys; sys.path.append(sys.argv.pop(1)); from mitmproxy.tools.main import mitmdump; mitmdump()"
+"""mitmproxy of this interpreter, wherever its script may have been put; the first argument leads to this package."""
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -57,13 +58,18 @@ class ProxyProcess:
         script = str(shipped_path("addons", "capture.py"))
         return ["mitmdump", "-q", "-s", script, *self._options, "--mode", self._mode]
 
+    @property
+    def _arguments(self) -> list[str]:
+        return [*self.command[1:], "--set", f"confdir={self._private.name}"]
+
     def start(self) -> Self:
         """Starts it and waits until it listens."""
         self._private = tempfile.TemporaryDirectory(prefix="roller-proxy-")
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         earlier = self._info().get("recorders", 0)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _MITMDUMP, *self.command[1:], "--set", f"confdir={self._private.name}"],
+            # -P: a module in the user's working directory must not stand in for one of Python's.
+            [sys.executable, "-P", "-c", _MITMDUMP, str(_PACKAGE_ROOT), *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,

@@ -13,7 +13,7 @@ from roller_capture.vocabulary import AttemptErrorCode
 from roller_capture.working.event_fold import EVENTS, EventLog
 from roller_capture.working.files import LONGEST_EVENT, event_lines, read_regular_file
 from roller_capture.working.recorded import AttemptFault, BodyFile, KeptBody, RecordedCall, WorkingAttempt
-from roller_capture.working.values import mapping, number, text
+from roller_capture.working.values import integer, mapping, number, text
 
 __all__ = [
     "EVENTS",
@@ -45,9 +45,11 @@ def read_working_files(attempt_dir: Path) -> WorkingAttempt:
     log.keep_orphans()
     closed = info.get("closed") is True
     if not closed:
-        faults.append(
-            AttemptFault(AttemptErrorCode.RECORDER_NOT_CLOSED, "the recorder was killed before it could close", EVENTS)
-        )
+        lost = integer(info.get("unrecorded_events")) or 0
+        message = "the recorder was killed before it could close"
+        if lost > 0:
+            message = f"the disk was full: {lost} events of the recorder could not be written"
+        faults.append(AttemptFault(AttemptErrorCode.RECORDER_NOT_CLOSED, message, EVENTS))
     return WorkingAttempt(
         directory=directory,
         capture_id=_capture_id(info.get("capture_id")),

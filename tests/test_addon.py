@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     from mitmproxy.flow import Error
     from mitmproxy.test import taddons, tflow, tutils
 
-from roller_capture.addon import CaptureAddon, _cut_by
+from roller_capture.addon import CaptureAddon, _cut_by, _refused
 from roller_capture.vocabulary import CutBy
 from tests.support.recording import Recording
 
@@ -228,6 +228,7 @@ async def test_a_request_that_the_proxy_itself_refuses(started: Started) -> None
     await started.addon.error(flow)
     failure = started.recording.one("failure")
     assert (failure["cut_by"], failure["phase"]) == ("proxy", "request")
+    assert failure["message"].startswith("the proxy refused the request: Received both")
 
 
 async def test_websocket_messages_are_not_hoarded(started: Started) -> None:
@@ -240,32 +241,52 @@ async def test_websocket_messages_are_not_hoarded(started: Started) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "client", "client_alpn", "server_alpn", "complete", "side"),
+    ("message", "client", "client_alpn", "server_alpn", "side"),
     [
-        ("peer closed connection", ConnectionState.OPEN, None, None, True, CutBy.UPSTREAM),
-        ("peer closed connection", ConnectionState.CLOSED, None, None, True, CutBy.CLIENT),
+        ("peer closed connection", ConnectionState.OPEN, None, None, CutBy.UPSTREAM),
+        ("peer closed connection", ConnectionState.CLOSED, None, None, CutBy.CLIENT),
         # The client's end was read, but another hook is still being awaited.
-        ("Client disconnected.", ConnectionState.CAN_WRITE, None, None, True, CutBy.CLIENT),
-        (Error.KILLED_MESSAGE, ConnectionState.OPEN, None, None, True, CutBy.PROXY),
-        ("Request body exceeds mitmproxy's body_size_limit.", ConnectionState.OPEN, None, None, True, CutBy.PROXY),
-        ("bad request", ConnectionState.OPEN, None, None, False, CutBy.PROXY),
-        ("stream reset by client (CANCEL)", ConnectionState.OPEN, b"h2", b"h2", True, CutBy.CLIENT),
-        ("stream reset by client (CANCEL)", ConnectionState.OPEN, b"http/1.1", b"h2", True, CutBy.UPSTREAM),
-        ("stream reset by client (INTERNAL_ERROR)", ConnectionState.OPEN, b"h2", b"h2", True, CutBy.UPSTREAM),
-        ("stream reset by client (INTERNAL_ERROR)", ConnectionState.OPEN, b"h2", b"http/1.1", True, CutBy.CLIENT),
+        ("Client disconnected.", ConnectionState.CAN_WRITE, None, None, CutBy.CLIENT),
+        (Error.KILLED_MESSAGE, ConnectionState.OPEN, None, None, CutBy.PROXY),
+        ("Request body exceeds mitmproxy's body_size_limit.", ConnectionState.OPEN, None, None, CutBy.PROXY),
+        ("stream reset by client (CANCEL)", ConnectionState.OPEN, b"h2", b"h2", CutBy.CLIENT),
+        ("stream reset by client (CANCEL)", ConnectionState.OPEN, b"http/1.1", b"h2", CutBy.UPSTREAM),
+        ("stream reset by client (INTERNAL_ERROR)", ConnectionState.OPEN, b"h2", b"h2", CutBy.UPSTREAM),
+        ("stream reset by client (INTERNAL_ERROR)", ConnectionState.OPEN, b"h2", b"http/1.1", CutBy.CLIENT),
     ],
 )
 def test_cut_by(
-    message: str,
-    client: ConnectionState,
-    client_alpn: bytes | None,
-    server_alpn: bytes | None,
-    *,
-    complete: bool,
-    side: CutBy,
+    message: str, client: ConnectionState, client_alpn: bytes | None, server_alpn: bytes | None, side: CutBy
 ) -> None:
     """By the state of the connection, not by the text (fact 9)."""
     flow = tflow.tflow(err=True)
     flow.client_conn.state = client
     flow.client_conn.alpn, flow.server_conn.alpn = client_alpn, server_alpn
-    assert _cut_by(flow, message, request_complete=complete) is side
+    assert _cut_by(flow, message) is side
+
+
+@pytest.mark.parametrize(
+    ("message", "client", "stream", "refused"),
+    [
+        ("Invalid Content-Length header: -5", ConnectionState.CLOSED, False, True),
+        ("HTTP/1 protocol error: bad chunk", ConnectionState.CLOSED, False, True),
+        ("HTTP/2 protocol error: no pseudo header", ConnectionState.CLOSED, False, True),
+        ("Received an invalid header from client", ConnectionState.OPEN, False, True),
+        ("HTTP/1 protocol error: peer closed connection (incomplete)", ConnectionState.CLOSED, False, False),
+        ("HTTP/2 connection closed: ...", ConnectionState.CLOSED, False, False),
+        ("stream reset by client (CANCEL)", ConnectionState.OPEN, False, False),
+        ("Client disconnected.", ConnectionState.CLOSED, False, False),
+        (Error.KILLED_MESSAGE, ConnectionState.OPEN, False, False),
+        ("Request body exceeds mitmproxy's body_size_limit.", ConnectionState.OPEN, False, False),
+        # A streamed request is with the upstream already, which can break the exchange too.
+        ("HTTP/1 protocol error: bad chunk", ConnectionState.CLOSED, True, True),
+        ("HTTP/1 protocol error: bad chunk", ConnectionState.OPEN, True, False),
+        ("server closed connection", ConnectionState.OPEN, True, False),
+    ],
+)
+def test_refused_by_the_proxy(message: str, client: ConnectionState, *, stream: bool, refused: bool) -> None:
+    """A client that left is told from a request that mitmproxy would not take, whose connection it closes first."""
+    flow = tflow.tflow(err=True)
+    flow.client_conn.state = client
+    flow.request.stream = stream
+    assert _refused(flow, message) is refused

@@ -18,7 +18,7 @@ from mitmproxy import http
 from roller_capture.recording import body_file, event_log
 from tests.support.proxy import reverse, running_proxy
 from tests.support.recording import Recording
-from tests.support.upstream import Client, Exchange, Reply, call, eventually, upstream
+from tests.support.upstream import HANG_GUARD, Client, Exchange, Reply, call, eventually, upstream
 
 REQUEST = b'{"model": "m", "messages": [{"role": "user", "content": "\xc3\xa9"}]}'
 EVENTS = [b"event: ping\ndata: %d\n\n" % number for number in range(4)]
@@ -886,3 +886,112 @@ async def test_options_that_would_hide_calls_are_overruled(tmp_path: Path) -> No
         assert (await call(proxy.port, REQUEST)).whole
     assert proxy.body(proxy.one("request")["body"]) == REQUEST
     assert proxy.body(proxy.one("response")["body"]) == b"".join(EVENTS)
+
+
+async def read_all(port: int, request: bytes, *, until: bytes | None = None) -> bytes:
+    """Raw bytes to the proxy, and all that comes back, to its end or to `until`."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    try:
+        async with asyncio.timeout(HANG_GUARD):
+            return await (reader.readuntil(until) if until else reader.read())
+    finally:
+        writer.close()
+
+
+CHUNKED_REQUEST = (
+    b"POST /v1/messages HTTP/1.1\r\nHost: model.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"%x\r\n%s\r\n0\r\n" % (len(REQUEST), REQUEST)
+)
+
+
+async def test_trailers_of_a_response_are_forwarded_and_named(tmp_path: Path) -> None:
+    """mitmproxy alone crashes on them, and the client waits for ever; the connection then goes on to be used."""
+
+    async def with_trailers(exchange: Exchange) -> None:
+        await exchange.start_stream()
+        await exchange.chunk(EVENTS[0])
+        await exchange.send(b"0\r\nX-Checksum: abc\r\nX-Api-Key: secret-of-the-service\r\n\r\n")
+
+    async with upstream(with_trailers) as service, running_proxy(tmp_path / "a", reverse(service.port)) as proxy:
+        got = await read_all(proxy.port, CHUNKED_REQUEST + b"\r\n", until=b"service\r\n\r\n")
+        assert got.endswith(b"\r\n0\r\nx-checksum: abc\r\nx-api-key: secret-of-the-service\r\n\r\n")
+        client = await Client.connect(proxy.port)
+        for _ in range(2):
+            await client.send("POST", "/v1/messages", {}, REQUEST)
+            assert (await client.read()).whole
+        client.close()
+        await eventually(lambda: len(proxy.events("response")) == 3)
+    assert {tuple(event["trailers"]) for event in proxy.events("response")} == {("x-checksum", "x-api-key")}
+    assert proxy.body(proxy.events("response")[0]["body"]) == EVENTS[0]
+    assert b"secret-of-the-service" not in (proxy.work / "events.jsonl").read_bytes()
+
+
+async def test_trailers_of_a_request_are_forwarded(tmp_path: Path) -> None:
+    """All but ours."""
+    seen = b""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        await reader.readuntil(b"\r\n\r\n")
+        seen = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with running_proxy(tmp_path / "a", reverse(port)) as proxy:
+        request = CHUNKED_REQUEST + b"X-Roller-Late: 1\r\nX-Checksum: abc\r\n\r\n"
+        assert (await read_all(proxy.port, request)).endswith(b"{}")
+        await eventually(lambda: bool(proxy.events("response")))
+    server.close()
+    assert seen.endswith(b"\r\n0\r\nx-checksum: abc\r\n\r\n")
+    assert proxy.body(proxy.one("request")["body"]) == REQUEST
+    assert "trailers" not in proxy.one("response")
+
+
+@pytest.mark.parametrize(
+    ("rest", "validate"),
+    [
+        (b"Content-Length: -5\r\n\r\n", True),
+        (b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", True),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n", True),
+        (b"Transfer-Encoding: chunked\r\n\r\nzz\r\nfoo", True),
+        (b"A b: c\r\nContent-Length: 2\r\n\r\n{}", True),
+        # What mitmproxy cannot read it refuses in another place than what it does not trust.
+        (b"Content-Length: -5\r\n\r\n", False),
+        (b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", False),
+        (b"Transfer-Encoding: chunked\r\n\r\nzz\r\nfoo", False),
+    ],
+)
+async def test_a_malformed_request_is_refused_by_the_proxy(tmp_path: Path, rest: bytes, *, validate: bool) -> None:
+    """It closes the connection itself, which must not look like a client that left."""
+    async with (
+        upstream(answer_stream) as service,
+        running_proxy(tmp_path / "a", reverse(service.port), validate_inbound_headers=validate) as proxy,
+    ):
+        request = b"POST /v1/messages HTTP/1.1\r\nHost: model.test\r\nConnection: close\r\n" + rest
+        assert (await read_all(proxy.port, request))[:12] in (b"HTTP/1.1 400", b"")
+        await eventually(lambda: bool(proxy.events("failure", "response")))
+    assert service.seen == []
+    failure = proxy.one("failure")
+    assert (failure["cut_by"], failure["phase"]) == ("proxy", "request")
+    assert failure["message"].startswith("the proxy refused the request: ")
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+async def test_an_interim_answer_ends_the_call_and_is_named(tmp_path: Path, status: int) -> None:
+    """mitmproxy forwards nothing that comes after it: the call is no whole one."""
+
+    async def interim(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 %d Interim\r\n\r\n" % status)
+        await exchange.answer(b"{}")
+
+    async with upstream(interim) as service, running_proxy(tmp_path / "a", reverse(service.port)) as proxy:
+        got = await read_all(proxy.port, CHUNKED_REQUEST + b"\r\n", until=b"\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 %d" % status)
+        await eventually(lambda: bool(proxy.events("failure", "response")))
+    failure = proxy.one("failure")
+    assert (failure["cut_by"], failure["phase"]) == ("proxy", "response")
+    assert f"interim one ({status})" in failure["message"]
+    assert proxy.one("response_headers")["status"] == status

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from roller_capture.proxy_process import ProxyProcess
 from roller_capture.recording import lock
 from roller_capture.shipped import shipped_path
 from tests.support.recording import Recording
@@ -51,6 +52,12 @@ class Process(Recording):
     process: asyncio.subprocess.Process
     port: int = 0
 
+    async def said(self) -> str:
+        """All that it printed; it must have ended."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        return (await self.process.stdout.read() + await self.process.stderr.read()).decode()
+
     async def end(self, number: signal.Signals) -> int:
         """Signals the process and waits for its exit code."""
         self.process.send_signal(number)
@@ -66,6 +73,7 @@ async def mitmdump(
     prepare: Callable[[], None] | None = None,
     script: Path | None = None,
     by_environment: bool = False,
+    stderr: int | None = None,
 ) -> AsyncIterator[Process]:
     """A mitmdump that records into `attempt`, once it is ready."""
     options = ["--mode", f"reverse:http://127.0.0.1:{upstream_port}@127.0.0.1:0"]
@@ -75,7 +83,11 @@ async def mitmdump(
     else:
         options += ["--set", f"roller_attempt={attempt}", "--set", "roller_harness=generic"]
     process = await asyncio.create_subprocess_exec(
-        *command(confdir, *options, script=script), env=environment(**variables), preexec_fn=prepare
+        *command(confdir, *options, script=script),
+        env=environment(**variables),
+        preexec_fn=prepare,
+        stdout=stderr,
+        stderr=stderr,
     )
     running = Process(attempt, process)
     try:
@@ -133,11 +145,11 @@ def _linked_work(attempt: Path) -> None:
         ((*_options(), "--set", "roller_attempt=x"), None, "multiple values"),
         ((*_options(), "--set", "roller_allow_remote=maybe"), None, "roller_allow_remote"),
         (_options(attempt="/proc/none/here"), None, "cannot be made"),
-        (_options(), lambda attempt: attempt.write_text("a file"), "cannot be made"),
+        (_options(), lambda attempt: attempt.write_text("a file"), "attempt: is a file, not a folder"),
         (_options(), _publish, "already published"),
         (_options(), _newer_format, "roller.work/v2"),
         (_options(), _other_harness, "'codex'"),
-        (_options(), _linked_work, "is no folder"),
+        (_options(), _linked_work, "work: is a symbolic link, not a folder"),
         (("-p", "0", *_options()[2:]), None, "all addresses"),
         (("--listen-host", "0.0.0.0", "-p", "0", *_options()[2:]), None, "0.0.0.0"),
         (("--mode", "reverse:http://h:1@:0", *_options()[2:]), None, "listens on all addresses"),
@@ -241,7 +253,10 @@ async def test_a_kill_loses_nothing_that_the_client_has(tmp_path: Path, confdir:
 async def test_a_signal_closes_the_attempt(tmp_path: Path, confdir: Path, number: signal.Signals) -> None:
     """Open calls end as cut by the proxy, exactly once, and all of their bytes are there (fact 4)."""
     service_loop = Endless()
-    async with upstream(service_loop) as service, mitmdump(confdir, tmp_path / "a", service.port) as proxy:
+    async with (
+        upstream(service_loop) as service,
+        mitmdump(confdir, tmp_path / "a", service.port, stderr=subprocess.PIPE) as proxy,
+    ):
         clients = [await Client.connect(proxy.port) for _ in range(3)]
         for client in clients:
             await client.send("POST", "/v1/messages", {}, REQUEST)
@@ -249,6 +264,8 @@ async def test_a_signal_closes_the_attempt(tmp_path: Path, confdir: Path, number
         assert await proxy.end(number) == 0
         replies = [await client.read() for client in clients]
         service_loop.stopped.set()
+        # No traceback for the connections that were open.
+        assert await proxy.said() == ""
     failures = proxy.events("failure")
     assert len(failures) == 3
     assert {(failure["cut_by"], failure["phase"]) for failure in failures} == {("proxy", "response")}
@@ -275,16 +292,20 @@ async def test_a_full_disk_disturbs_no_traffic(tmp_path: Path, confdir: Path) ->
     async with upstream(large) as service:
         async with mitmdump(confdir, tmp_path / "made", service.port) as first:
             assert await first.end(signal.SIGTERM) == 0
-        async with mitmdump(confdir, tmp_path / "a", service.port, prepare=tiny_files) as proxy:
+        async with mitmdump(confdir, tmp_path / "a", service.port, prepare=tiny_files, stderr=subprocess.PIPE) as proxy:
             for _ in range(12):
                 reply = await call(proxy.port, REQUEST)
                 assert (reply.status, len(reply.body), reply.whole) == (200, 5 * limit, True)
             assert await proxy.end(signal.SIGTERM) == 0
+            said = await proxy.said()
+    assert said.count("\n") == 1
+    assert said.startswith(f"roller-capture: recording failed in {tmp_path / 'a'} (File too large): traffic goes on")
     lines = (proxy.work / "events.jsonl").read_bytes().split(b"\n")
     events = [json.loads(line) for line in lines[:-1]]
     error = next(event for event in events if event["type"] == "recorder_error")
     assert (error["code"], error["message"]) == ("disk_error", "File too large")
     assert proxy.info()["error_count"] > 1
+    assert proxy.info()["unrecorded_events"] > 1
     # Events are missing, so this was no clean end.
     assert proxy.info()["closed"] is False
 
@@ -334,3 +355,15 @@ async def test_a_removed_script_ends_the_proxy(tmp_path: Path, confdir: Path) ->
         await proxy.process.wait()
     assert len(proxy.events("recorder_stopped")) == 1
     assert proxy.info()["closed"] is True
+
+
+def test_a_module_in_the_working_directory_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `json.py` there must not stand in for Python's; the package is found without a path from outside."""
+    for name in ("json", "asyncio", "mitmproxy", "roller_capture"):
+        (tmp_path / f"{name}.py").write_text(f"open('imported-{name}', 'w').close()\nraise SystemExit('wrong {name}')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with ProxyProcess(tmp_path / "a", "generic", "http://127.0.0.1:9") as proxy:
+        assert proxy.url.startswith("http://127.0.0.1:")
+    assert list(tmp_path.glob("imported-*")) == []
+    assert Recording(tmp_path / "a").info()["closed"] is True

@@ -147,6 +147,16 @@ def test_damaged_members_of_the_attempt_file_are_named(tmp_path: Path, damage: d
     assert [fault.code for fault in read_working_files(tmp_path).faults] == ["attempt_file_unreadable"]
 
 
+def test_events_that_a_full_disk_took_are_told_from_a_kill(tmp_path: Path) -> None:
+    """The recorder counts what it could not write."""
+    builder = AttemptBuilder(tmp_path, closed=False)
+    builder.build()
+    path = builder.work / "attempt.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"unrecorded_events": 7}))
+    (fault,) = read_working_files(tmp_path).faults
+    assert (fault.code, "7 events" in fault.message) == ("recorder_not_closed", True)
+
+
 def test_body_files_that_are_links_or_gone_are_not_read(tmp_path: Path) -> None:
     """A link in place of a body could lead anywhere."""
     builder = AttemptBuilder(tmp_path)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
+from roller_capture.recording.path_trouble import in_the_way, refusal
 from roller_capture.recording.work_folder import WorkFolder
 
 ATTEMPT_FILE: Final = "attempt.json"
@@ -25,6 +26,7 @@ class AttemptInfo:
     closed: bool = False
     recorders: int = 0
     error_count: int = 0
+    unrecorded_events: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -44,7 +46,9 @@ def read_attempt(folder: WorkFolder) -> AttemptInfo | None:
     try:
         data = folder.read(ATTEMPT_FILE, _LARGEST)
         value = None if data is None else json_text.parse(data)
-    except (OSError, json_text.JsonError) as error:
+    except OSError as error:
+        raise in_the_way(path, folder=False) or refusal(path, "cannot be read", error) from None
+    except json_text.JsonError as error:
         raise RollerError(f"{path}: cannot be read ({error}): name another attempt directory") from None
     if value is None:
         return None
@@ -60,4 +64,7 @@ def read_attempt(folder: WorkFolder) -> AttemptInfo | None:
     }
     if any(not isinstance(value.get(name), kind) for name, kind in expected.items()):
         raise RollerError(f"{path}: is damaged: name another attempt directory")
-    return AttemptInfo(**{name: value[name] for name in expected})
+    unrecorded = value.get("unrecorded_events")
+    return AttemptInfo(
+        **{name: value[name] for name in expected}, unrecorded_events=unrecorded if isinstance(unrecorded, int) else 0
+    )

@@ -26,9 +26,17 @@ class AttemptJournal:
         """How often something went wrong, lost events included."""
         return self._errors + self._log.lost
 
+    @property
+    def unrecorded_events(self) -> int:
+        """How many events are not on the disk; those that wait may still get there."""
+        return self._log.lost + self._log.waiting
+
     def event(self, kind: str, /, **fields: Any) -> None:
         """Appends an event; one that the disk does not take waits, and the trouble itself becomes an event."""
         error = self._log.append(kind, **fields)
+        if error is not None and self.folder.space.failed(error):
+            # There may be room now, out of the reserve.
+            error = self._log.flush()
         if error is None:
             self._events_broken = False
         elif not self._events_broken:
@@ -38,6 +46,7 @@ class AttemptJournal:
 
     def disk_error(self, flow: str | None, where: str, error: OSError) -> None:
         """Notes that something could not be written."""
+        self.folder.space.failed(error)
         text = os.strerror(error.errno) if error.errno else str(error)
         self._error(flow, RecorderErrorCode.DISK_ERROR, where, text)
 

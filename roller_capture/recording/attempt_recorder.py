@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import Harness
-from roller_capture.recording.attempt_file import AttemptInfo, new_capture_id, read_attempt
+from roller_capture.recording.attempt_file import ATTEMPT_FILE, AttemptInfo, new_capture_id, read_attempt
 from roller_capture.recording.attempt_journal import AttemptJournal
 from roller_capture.recording.call_recorder import CallRecorder
 from roller_capture.recording.event_log import EVENTS_FILE, EventLog, read_events
 from roller_capture.recording.exchange import BodyTimes, Failure, RequestHead
 from roller_capture.recording.lock import acquire
 from roller_capture.recording.other_recorder import OtherRecorder
+from roller_capture.recording.path_trouble import in_the_way, refusal
 from roller_capture.recording.work_folder import WorkFolder, make_private_directory
 from roller_capture.vocabulary import CutBy, OtherRequestKind, Protocol
 
@@ -66,12 +67,17 @@ class AttemptRecorder:
             self._info.recorders = max(self._info.recorders, last.recorder) + 1
             self._info.options, self._info.versions = options, versions
             self._earlier_errors = self._info.error_count
+            self._earlier_unrecorded = self._info.unrecorded_events
             self._info.write(self._folder)
         except OSError as error:
-            raise RollerError(
-                f"{self._folder.path}: cannot be written ({error.strerror}): "
-                "make room or name another attempt directory"
+            raise (
+                in_the_way(self._folder.path / EVENTS_FILE, folder=False)
+                or in_the_way(self._folder.path / ATTEMPT_FILE, folder=False)
+                or refusal(self._folder.path, "cannot be written", error)
             ) from None
+        # A killed recorder's is made anew: whoever may have put the file there.
+        self._folder.space.drop_reserve()
+        self._folder.space.keep_reserve()
         self._log.recorder = self._info.recorders
         self._sequence = last.sequence
         self._other_body = last.other_body
@@ -101,7 +107,12 @@ class AttemptRecorder:
         # errors too, and the count goes out again at the end.
         with self._info_lock, contextlib.suppress(OSError):
             self._info.error_count = self._earlier_errors + self.journal.error_count
-            self._info.write(self._folder)
+            self._info.unrecorded_events = self._earlier_unrecorded + self.journal.unrecorded_events
+            try:
+                self._info.write(self._folder)
+            except OSError as error:
+                if self._folder.space.failed(error):
+                    self._info.write(self._folder)
 
     def stop(self) -> None:
         """The proxy was told to stop: ends what is open, says so, and frees the folder. Blocks on the disk."""
@@ -118,8 +129,10 @@ class AttemptRecorder:
         self.journal.sync()
         with contextlib.suppress(OSError):
             self._folder.sync_bodies()
-        self._info.closed = self._log.flush() is None
+        self._info.closed = self._log.flush() is None and not self._log.lost
         self._info.closed_at = time.time() if self._info.closed else None
+        # The last of it is for attempt.json.
+        self._folder.space.drop_reserve()
         self.note_errors()
         self._log.close()
         self._folder.close()

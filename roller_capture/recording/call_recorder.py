@@ -5,15 +5,16 @@ one call are never run at the same time; those named `…_chunk` run inside the 
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from roller_capture.recording.attempt_journal import AttemptJournal
 from roller_capture.recording.body_file import BodyFile
-from roller_capture.recording.credentials import Credentials
+from roller_capture.recording.credentials import Credentials, HeaderField
 from roller_capture.recording.endpoints import recorded_path
 from roller_capture.recording.exchange import BodyTimes, Failure, FailurePhase, Progress, RequestHead, ResponseHead
 from roller_capture.recording.failure_text import failure_text
-from roller_capture.recording.headers import content_encoding, select
+from roller_capture.recording.headers import content_encoding, header_names, select
 from roller_capture.recording.response_body import ResponseBody, response_body
 from roller_capture.vocabulary import Protocol
 
@@ -114,9 +115,10 @@ class CallRecorder:
         """How many pieces of the response have come."""
         return self._progress.chunks
 
-    def end_response(self, ended_at: float | None) -> None:
-        """The response ended normally: writes `response`. Blocks on the disk."""
-        self._end("response", ended_at)
+    def end_response(self, ended_at: float | None, trailers: Sequence[HeaderField] = ()) -> None:
+        """The response ended normally: writes `response`; of trailers only the names. Blocks on the disk."""
+        names = header_names(trailers, self._credentials)
+        self._end("response", ended_at, **({"trailers": names} if names else {}))
 
     def fail(self, failure: Failure) -> None:
         """The exchange broke: writes `failure`. Blocks on the disk."""

@@ -3,12 +3,14 @@
 import fcntl
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
 import orjson
 
 from roller_capture.errors import RollerError
+from roller_capture.recording.path_trouble import in_the_way, refusal
 
 LOCK_FILE: Final = "lock"
 
@@ -35,7 +37,10 @@ def acquire(work_dir: Path, role: str) -> Lock:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the folder's permissions") from None
+        raise in_the_way(path, folder=False) or refusal(path, "cannot be opened", error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise in_the_way(path, folder=False) or RollerError(f"{path}: is no regular file: move it away")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from roller_capture.errors import RollerError
+from roller_capture.recording.disk_space import DiskSpace
+from roller_capture.recording.path_trouble import file_above, in_the_way, refusal
 
 BODIES: Final = "bodies"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,10 +24,10 @@ def make_private_directory(path: Path) -> None:
         except FileExistsError:
             if path.is_dir():
                 return
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+            raise
         path.chmod(0o700)
     except OSError as error:
-        raise RollerError(f"{path}: cannot be made ({error.strerror}): name a folder that can be written to") from None
+        raise file_above(path) or refusal(path, "cannot be made", error) from None
 
 
 class WorkFolder:
@@ -40,9 +42,12 @@ class WorkFolder:
         except RollerError:
             os.close(self._work)
             raise
+        self.space: Final = DiskSpace(self._work, path.parent)
 
     def new_body(self, name: str) -> int:
         """A write handle on a body file that did not exist. Raises `OSError`."""
+        if not self.space.takes_bodies():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._bodies)
         os.fchmod(descriptor, 0o600)
         return descriptor
@@ -107,9 +112,11 @@ def _open_directory(path: Path) -> int:
     make_private_directory(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise in_the_way(path, folder=True) or refusal(path, "cannot be opened", error) from None
+    try:
         os.fchmod(descriptor, 0o700)
     except OSError as error:
-        raise RollerError(
-            f"{path}: is no folder that can be used ({error.strerror}): move it away or name another attempt"
-        ) from None
+        os.close(descriptor)
+        raise refusal(path, "cannot be made private", error) from None
     return descriptor

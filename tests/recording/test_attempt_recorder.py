@@ -37,6 +37,7 @@ def test_attempt_json_says_ready(tmp_path: Path) -> None:
         "closed": False,
         "recorders": 1,
         "error_count": 0,
+        "unrecorded_events": 0,
         "options": {"mode": ["m"]},
         "versions": VERSIONS,
     }

@@ -52,7 +52,7 @@ def test_linked_folders_are_refused(tmp_path: Path, name: str) -> None:
     other.mkdir(mode=0o755)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).symlink_to(other)
-    with pytest.raises(RollerError, match="is no folder that can be used"):
+    with pytest.raises(RollerError, match="is a symbolic link, not a folder: move it away"):
         WorkFolder(tmp_path / "work")
     assert other.stat().st_mode & 0o777 == 0o755
 
