@@ -32,7 +32,6 @@ from mitmproxy.proxy import mode_specs, server_hooks
 import roller_capture
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES, Harness
-from roller_capture.mitmproxy_gaps import close_gaps
 from roller_capture.recording import headers
 from roller_capture.recording.attempt_recorder import AttemptRecorder
 from roller_capture.recording.call_recorder import CallRecorder
@@ -150,7 +149,7 @@ class CaptureAddon:
         earlier wait in `requestheaders`.
         """
         session = _sessions.get(ctx.master)
-        close_gaps()
+        _close_gaps()
         if session is None:
             try:
                 session = self._start()
@@ -367,6 +366,16 @@ class CaptureAddon:
                 session.forget(flow)
                 cut = functools.partial(call.end_request, BodyTimes(), complete=False)
                 await session.off_loop(session.close, cut)
+
+
+def _close_gaps() -> None:
+    """Recording does not depend on it, so a mitmproxy with other insides only keeps its gaps."""
+    try:
+        from roller_capture.mitmproxy_gaps import close_gaps  # noqa: PLC0415 - it imports mitmproxy's private modules
+
+        close_gaps()
+    except (ImportError, AttributeError) as error:
+        logger.warning("roller-capture: HTTP/1 trailers will not be forwarded by this mitmproxy (%s)", error)
 
 
 def _settings() -> tuple[str, str, str, str]:

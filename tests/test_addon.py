@@ -1,6 +1,7 @@
 """The addon's options and single hooks, without a proxy."""
 
 import asyncio
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ with warnings.catch_warnings():
     from mitmproxy.flow import Error
     from mitmproxy.test import taddons, tflow, tutils
 
-from roller_capture.addon import CaptureAddon, _cut_by, _refused
+from roller_capture.addon import CaptureAddon, _close_gaps, _cut_by, _refused
 from roller_capture.vocabulary import CutBy
 from tests.support.recording import Recording
 
@@ -290,3 +291,13 @@ def test_refused_by_the_proxy(message: str, client: ConnectionState, *, stream: 
     flow.client_conn.state = client
     flow.request.stream = stream
     assert _refused(flow, message) is refused
+
+
+def test_a_mitmproxy_with_other_insides_is_recorded_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be closed is said in one line; nothing else depends on it."""
+    monkeypatch.setitem(sys.modules, "roller_capture.mitmproxy_gaps", None)
+    _close_gaps()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "trailers" in caplog.text

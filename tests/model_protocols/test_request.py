@@ -55,7 +55,7 @@ RESPONSES_REQUEST = {
         {"type": "reasoning", "content": [{"text": "mine"}], "summary": []},
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "two"}]},
-        {"type": "agent_message", "author": "/root/a", "content": [{"type": "input_text", "text": "report"}]},
+        {"type": "agent_message", "author": "/lead/a", "content": [{"type": "input_text", "text": "report"}]},
         {"type": "novel_note", "text": "note"},
     ],
 }
