@@ -5,6 +5,7 @@ are Claude Code's own. Foreground has to be asked for, since newer versions dele
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,8 @@ from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
 LONG = "A longer text, so that its stream can be broken in the middle of it and not only at an end. "
+_GOES_IDLE_WITHIN = 1.0  # seconds, after the provider has been asked for an answer without tool calls
+_SUMMARY_REQUEST = "create a detailed summary"  # the harness's own words when it compacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +275,152 @@ def request_agent_id(request: ModelRequest) -> str | None:
     return None
 
 
+def mid_turn_notification() -> Scenario:
+    """Two background children: the first ends while the root is at work, the second after the root has gone idle."""
+    idle = threading.Event()
+    launch = (delegate("CHILD-B1", background=True), delegate("CHILD-B2", background=True))
+    busy = Reply(text="Busy.", tools=(shell("sleep 0.5"),), owner="root")
+    scenario = _scenario(
+        "mid-turn-notification",
+        root(Reply(text="Delegating twice.", tools=launch)),
+        worker("CHILD-B1", ["child-b1"], "Answer B1."),
+        AgentScript(["child-b2"], "CHILD-B2", (Reply(text="Answer B2.", hold=idle, hold_after=0),)),
+    )
+
+    def react(reply: Reply, heard: frozenset[str]) -> Reply:
+        if "child-b2" in heard:
+            return Reply(text="All done.", owner="root")
+        if "child-b1" in heard:
+            return _then_set(idle, Reply(text="Waiting.", owner="root"))
+        return busy if "root" in heard else reply
+
+    return _reacting(scenario, react)
+
+
+def nested_background() -> Scenario:
+    """A background child launches a background grandchild and ends first, so that nobody but the root is left to be
+    told the grandchild's result."""
+    waiting, told = threading.Event(), threading.Event()
+    passed_on = Reply(text="Passed on.", hold=waiting, hold_after=0)
+    late = Reply(text="From the grandchild.", hold=told, hold_after=0)
+    scenario = _scenario(
+        "nested-background",
+        root(Reply(tools=(delegate("CHILD-N", background=True),))),
+        AgentScript(["child-n"], "CHILD-N", (Reply(tools=(delegate("GRAND-G", background=True),)), passed_on)),
+        AgentScript(["grand-g"], "GRAND-G", (Reply(tools=(shell("echo grand"),)), late)),
+    )
+
+    def react(reply: Reply, heard: frozenset[str]) -> Reply:
+        if "grand-g" in heard:
+            return Reply(text="All done.", owner="root")
+        if "child-n" in heard:
+            return _then_set(told, Reply(text="Still waiting.", owner="root"))
+        return _then_set(waiting, Reply(text="Waiting.", owner="root")) if "root" in heard else reply
+
+    return _reacting(scenario, react)
+
+
+def _reacting(scenario: Scenario, react: Callable[[Reply, frozenset[str]], Reply]) -> Scenario:
+    """The root's answers go through `react`, which is also told the owners whose answers stand in the request."""
+    decide = scenario.decide
+    nonces: dict[str, set[str]] = defaultdict(set)
+
+    def answer(request: ModelRequest) -> Reply:
+        reply = decide(request)
+        nonces[str(reply.owner)].add(request.nonce)
+        heard = frozenset(owner for owner, own in tuple(nonces.items()) if own & request.nonces)
+        return react(reply, heard) if reply.owner == "root" else reply
+
+    return replace(scenario, decide=answer)
+
+
+def _then_set(event: threading.Event, reply: Reply) -> Reply:
+    """The reply; the event is set when the harness has had the time to take it in and go idle."""
+    timer = threading.Timer(_GOES_IDLE_WITHIN, event.set)
+    timer.daemon = True
+    timer.start()
+    return reply
+
+
+def background_failure() -> Scenario:
+    """A background child whose model calls fail after its first tool call; the root is told so by a notification."""
+    return _scenario(
+        "background-failure",
+        root(Reply(tools=(delegate("CHILD-F", background=True),)), Reply(text="Waiting."), Reply(text="All done.")),
+        AgentScript(["child-f"], "CHILD-F", (Reply(text="On it.", tools=(shell("echo f"),)), Reply(status=400))),
+        environment={"CLAUDE_CODE_MAX_RETRIES": "2"},
+    )
+
+
+def stopped_child() -> Scenario:
+    """The root stops a background child that is in the middle of a command (2.1.332: the tool has to be loaded)."""
+    scenario = _scenario(
+        "stopped-child",
+        root(
+            Reply(tools=(delegate("CHILD-S", background=True),)),
+            Reply(tools=(ToolUse("ToolSearch", {"query": "select:TaskStop", "max_results": 1}),)),
+            Reply(tools=(shell("until [ -e started ]; do sleep 0.1; done"),)),
+            Reply(text="Stopping."),
+            Reply(text="All done."),
+        ),
+        worker("CHILD-S", ["child-s"], command="touch started; sleep 60"),
+    )
+    decide = scenario.decide
+
+    def stop_the_child(request: ModelRequest) -> Reply:
+        reply = decide(request)
+        child = request_agent_id(request)
+        if reply.owner != "root" or reply.text != "Stopping." or child is None:
+            return reply
+        return replace(reply, tools=(ToolUse("TaskStop", {"task_id": child}),))
+
+    return replace(scenario, decide=stop_the_child)
+
+
+def wait_ceiling() -> Scenario:
+    """A background child whose answer never ends; to be run with a low ceiling for such waits."""
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
+    return _scenario(
+        "wait-ceiling",
+        root(Reply(tools=(delegate("CHILD-W", background=True),)), Reply(text="Waiting.")),
+        AgentScript(["child-w"], "CHILD-W", (Reply(tools=(shell("echo w"),)), held)),
+    )
+
+
+def compaction(*, after_child: bool = True) -> Scenario:
+    """The context is said to be nearly full, and the harness has it summed up before it goes on."""
+    full = Reply(text="Much to read.", tools=(shell("echo much"),), usage={"input_tokens": 98_000})
+    delegating = (Reply(tools=(delegate("CHILD-A"),)),) if after_child else ()
+    scenario = _scenario(
+        "compaction" if after_child else "compaction-alone",
+        root(*delegating, full),
+        worker("CHILD-A", ["child-a"], "The answer is 41."),
+        environment={"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"},
+    )
+    decide = scenario.decide
+    summed_up = threading.Event()
+
+    def sum_up(request: ModelRequest) -> Reply:
+        if _SUMMARY_REQUEST in request.prompt_text:
+            summed_up.set()
+            return Reply(text=f"<summary>{ROOT}: almost done.</summary>", owner="root")
+        reply = decide(request)
+        return Reply(text="All done.", owner="root") if reply.owner == "root" and summed_up.is_set() else reply
+
+    return replace(scenario, decide=sum_up)
+
+
+def slow_cut_child() -> Scenario:
+    """A child's slow answer is cut after a finished tool call: the tool runs, and the child goes on to a good end."""
+    broken = Reply(tools=(shell("echo c"), shell("echo never # " + "padding " * 20)), gap=0.4, cut_after=7)
+    return _scenario(
+        "slow-cut-child",
+        root(Reply(text="Delegating.", tools=(delegate("CHILD-C"),)), Reply(text="All done.")),
+        AgentScript(["child-c"], "CHILD-C", (broken, Reply(text="Done."))),
+        environment={"CLAUDE_CODE_MAX_RETRIES": "3"},
+    )
+
+
 def killed() -> Scenario:
     """The harness is told to stop while a child's second answer is held."""
     reached, never = threading.Event(), threading.Event()
@@ -313,6 +462,14 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "background": background,
     "nested": nested,
     "resumed-child": resumed_child,
+    "mid-turn-notification": mid_turn_notification,
+    "nested-background": nested_background,
+    "background-failure": background_failure,
+    "stopped-child": stopped_child,
+    "wait-ceiling": wait_ceiling,
+    "compaction": compaction,
+    "compaction-alone": lambda: compaction(after_child=False),
+    "slow-cut-child": slow_cut_child,
     "killed": killed,
 }
 """Every scenario by its name."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from roller_capture import json_text
 from tests.support.claude_code_capture import Capture, capture_claude_code
 from tests.support.harness_install import CLAUDE_CODE_VERSIONS, HarnessMissingError, claude_code_binary
 from tests.support.truth_table import TruthTable
@@ -153,11 +152,7 @@ def test_relations_are_the_true_ones(table: TruthTable, expected: Expected) -> N
 
 def test_context_pointers_name_the_result(table: TruthTable) -> None:
     """The pointer leads to the tool result, or the notification, of that delegation in that call's request."""
-    contexts = {call["call_id"]: call["context"] for call in table.calls.values()}
-    for relation in table.capture.relations:
-        if relation["context_call_id"] is None:
-            continue
-        item = json_text.resolve_pointer(contexts[relation["context_call_id"]], relation["context_pointer"])
+    for relation, item in table.context_items:
         if relation["delivery"]["kind"] == "tool_result":
             assert (item["type"], item["tool_use_id"]) == ("tool_result", relation["tool_call_id"])
         else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from roller_capture import json_text
 from roller_capture.scripted_provider import TruthRecord
 from roller_capture.scripted_provider.request import nonces_in
 from tests.support.claude_code_capture import Capture
@@ -53,6 +54,20 @@ class TruthTable:
             assert nonce not in found
             found[nonce] = call
         return found
+
+    @cached_property
+    def by_id(self) -> Mapping[str, dict[str, Any]]:
+        """The published calls by their ids."""
+        return {call["call_id"]: call for call in self.capture.calls}
+
+    @property
+    def context_items(self) -> list[tuple[dict[str, Any], Any]]:
+        """Each in-context relation with the item of the request that its pointer leads to."""
+        return [
+            (relation, json_text.resolve_pointer(self.by_id[call_id]["context"], relation["context_pointer"]))
+            for relation in self.capture.relations
+            if (call_id := relation["context_call_id"]) is not None
+        ]
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
@@ -143,7 +158,7 @@ class TruthTable:
         final answer arrives elsewhere in a request.
         """
         found: Counter[Relation] = Counter()
-        for record, tool_id in self._delegations():
+        for record, tool_id in self.delegations:
             holders = [later for later in self.capture.truth if tool_id in later.results_seen]
             assert {holder.owner for holder in holders} == {record.owner}
             owners = {str(self.truth[nonce].owner) for nonce in holders[0].results_seen[tool_id]}
@@ -160,7 +175,9 @@ class TruthTable:
                 found[Relation(kind, str(record.owner), child, tool_id, record.nonce, context_call)] += 1
         return found
 
-    def _delegations(self) -> list[tuple[TruthRecord, str]]:
+    @property
+    def delegations(self) -> list[tuple[TruthRecord, str]]:
+        """The answers that delegated, each with the delegating tool call's id, in order."""
         return [
             (record, tool_id)
             for record in self.capture.truth
