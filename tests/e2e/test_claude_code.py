@@ -88,6 +88,8 @@ def capture(version: str, scenario: str, tmp_path_factory: pytest.TempPathFactor
     try:
         binary = claude_code_binary(version)
     except HarnessMissingError as error:
+        # A harness that could not be had is no fault of ours: the summary says so loudly, and nothing fails. One that
+        # is installed wrongly fails earlier, in scripts/install_harness.sh.
         pytest.skip(f"NOT RUN: {error}")
     directory: Path = tmp_path_factory.mktemp(f"{scenario}-{version}")
     captured = capture_claude_code(binary, scenario, directory)
