@@ -1,4 +1,4 @@
-"""What holds for every test: signals have their usual effect, also where CI started the tests with some ignored."""
+"""What holds for every test: usual signals, also where CI started with some ignored; the same ids in every run."""
 
 import signal
 
@@ -6,3 +6,8 @@ import signal
 for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a bytes value by its argument: gzip writes the time, and workers refuse to differ in a test's id."""
+    return argname if isinstance(val, bytes | bytearray) else None
