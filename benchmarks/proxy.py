@@ -34,7 +34,7 @@ class Load:
     samples: int = 48
     most_rounds: int = 16
     cold_samples: int = 16
-    flat_out_seconds: float = 0.9
+    flat_out_seconds: float = 2.0
 
     def events_of(self, streams: int) -> int:
         """Events of a stream. Many streams last longer: their beginnings alone would else take the whole proxy."""

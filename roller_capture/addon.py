@@ -262,13 +262,11 @@ class CaptureAddon:
             await session.off_loop(call.request_chunk, body)
         else:
             call.request_chunk(body)
-        times = BodyTimes(flow.request.timestamp_start, flow.request.timestamp_end)
-        end = functools.partial(call.end_request, times, complete=True)
         if call.response_ended:
             session.forget(flow)
-            await session.off_loop(session.close, end)
-        else:
-            end()
+        call.end_request(BodyTimes(flow.request.timestamp_start, flow.request.timestamp_end), complete=True)
+        if call.response_ended:
+            await session.note_errors()
 
     @_guarded
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
@@ -303,10 +301,14 @@ class CaptureAddon:
         # A streamed request can outlast its response; then its record stays open.
         if not isinstance(exchange, CallRecorder) or exchange.request_ended or flow.error is not None:
             session.forget(flow)
-        await session.off_loop(session.close, end)
+        if exchange.ends_slowly:
+            await session.off_loop(end)
+        else:
+            end()
+        await session.note_errors()
 
     def _end_of_call(self, flow: http.HTTPFlow, call: CallRecorder) -> Callable[[], None]:
-        """What ends the record of a call; to be run where waiting for the disk disturbs nobody."""
+        """What ends the record of a call."""
         if flow.error is not None or flow.response is None:
             return functools.partial(call.fail, self._failure(flow, call))
         if flow.response.raw_content and not call.chunks:
@@ -364,8 +366,8 @@ class CaptureAddon:
             call = session.exchange(flow)
             if flow.client_conn.id == client.id and isinstance(call, CallRecorder) and call.response_ended:
                 session.forget(flow)
-                cut = functools.partial(call.end_request, BodyTimes(), complete=False)
-                await session.off_loop(session.close, cut)
+                call.end_request(BodyTimes(), complete=False)
+        await session.note_errors()
 
 
 def _close_gaps() -> None:

@@ -108,17 +108,21 @@ def _telling_trailers(read_body: _Layer) -> _Layer:
 def _sending_trailers(send: _Layer) -> _Layer:
     """`send` of an HTTP/1 connection, with trailers in the last chunk; a message without chunks cannot have them."""
 
+    def ending(self: Any, event: Any, trailers: bytes) -> Iterator[Any]:
+        for command in send(self, event):
+            if isinstance(command, commands.SendData) and command.data == _LAST_CHUNK + b"\r\n":
+                command.data = _LAST_CHUNK + trailers + b"\r\n"
+            yield command
+
+    # No generator, so that the pieces of a body pass without a further step.
     @functools.wraps(send)
     def sending(self: Any, event: Any) -> Iterator[Any]:
         if isinstance(event, RequestTrailers | ResponseTrailers):
             self.roller_trailers = event.trailers
-            return
-        trailers = b""
+            return iter(())
+        trailers = None
         if isinstance(event, RequestEndOfMessage | ResponseEndOfMessage):
-            trailers = bytes(self.__dict__.pop("roller_trailers", b""))
-        for command in send(self, event):
-            if trailers and isinstance(command, commands.SendData) and command.data == _LAST_CHUNK + b"\r\n":
-                command.data = _LAST_CHUNK + trailers + b"\r\n"
-            yield command
+            trailers = self.__dict__.pop("roller_trailers", None)
+        return ending(self, event, bytes(trailers)) if trailers else send(self, event)
 
     return sending

@@ -1,10 +1,12 @@
 """What the recorders of one attempt share: its folder, its events and its count of errors."""
 
+import functools
 import os
 import threading
 from typing import Any, Final
 
 from roller_capture.harnesses import Harness
+from roller_capture.recording.body_file import BodyFile
 from roller_capture.recording.event_log import EventLog
 from roller_capture.recording.exchange import RecorderErrorCode
 from roller_capture.recording.work_folder import WorkFolder
@@ -30,6 +32,11 @@ class AttemptJournal:
     def unrecorded_events(self) -> int:
         """How many events are not on the disk; those that wait may still get there."""
         return self._log.lost + self._log.waiting
+
+    def body_file(self, flow: str, name: str) -> BodyFile:
+        """A new body file of an exchange, whose errors become events."""
+        where = f"{name.rpartition('.')[2]} body"
+        return BodyFile(self.folder, name, functools.partial(self.disk_error, flow, where))
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """Appends an event; one that the disk does not take waits, and the trouble itself becomes an event."""
@@ -58,10 +65,3 @@ class AttemptJournal:
         with self._lock:
             self._errors += 1
         self.event("recorder_error", flow=flow, code=code, where=where, message=message)
-
-    def sync(self) -> None:
-        """Waits until the events, and the names of body files, are on the disk. Blocks."""
-        try:
-            self._log.sync()
-        except OSError as error:
-            self.disk_error(None, "events.jsonl", error)

@@ -126,10 +126,8 @@ class AttemptRecorder:
                 self.journal.internal_error(flow, "stop", error)
         self.exchanges.clear()
         self.journal.event("recorder_stopped", open_flows=open_flows)
-        self.journal.sync()
-        with contextlib.suppress(OSError):
-            self._folder.sync_bodies()
-        self._info.closed = self._log.flush() is None and not self._log.lost
+        self._folder.closer.finish()
+        self._info.closed = self._log.finish()
         self._info.closed_at = time.time() if self._info.closed else None
         # The last of it is for attempt.json.
         self._folder.space.drop_reserve()

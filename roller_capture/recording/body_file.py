@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from roller_capture.recording.work_folder import BODIES, WorkFolder
@@ -11,14 +12,16 @@ class BodyFile:
     """Takes bytes and never raises, since a disk error must not reach the traffic.
 
     After the first error nothing more is written, so that the file is always a true beginning of the body; `error` then
-    says what happened and `where`.
+    says what happened, and `failed` is told once; after `close` that may be in another thread.
     """
 
-    def __init__(self, folder: WorkFolder, name: str) -> None:
+    def __init__(self, folder: WorkFolder, name: str, failed: Callable[[OSError], None]) -> None:
         self.name: Final = name
         self.bytes = 0
         self.error: OSError | None = None
         self._space: Final = folder.space
+        self._closer: Final = folder.closer
+        self._failed: Final = failed
         self._descriptor: int | None = None
         try:
             self._descriptor = folder.new_body(name)
@@ -44,20 +47,15 @@ class BodyFile:
             self._fail(error)
 
     def close(self) -> None:
-        """Waits for the disk and closes. Blocks: not for the event loop."""
+        """Nothing more comes. Does not wait for the disk."""
         descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
-            return
-        try:
-            os.fdatasync(descriptor)
-        except OSError as error:
-            self._fail(error)
-        finally:
-            os.close(descriptor)
+        if descriptor is not None:
+            self._closer.close(descriptor, self._fail)
 
     def _fail(self, error: OSError) -> None:
-        self.error = self.error or error
-        self._space.failed(error)
+        if self.error is None:
+            self.error = error
+            self._failed(error)
 
     def describe(self) -> dict[str, Any] | None:
         """`body` of an event, or `None` when there is no file."""

@@ -31,10 +31,8 @@ class CallRecorder:
         self._name: Final = f"{sequence:06d}"
         self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers, head.keys)
         self._request: BodyFile | None = None
-        self._response_file: BodyFile | None = None
         self._response: ResponseBody | None = None
         self._progress: Final = Progress()
-        self._reported: Final[set[str]] = set()
         self.request_ended = False
         self.response_ended = False
         self._write_head(sequence, head, protocol)
@@ -60,18 +58,17 @@ class CallRecorder:
         )
 
     def request_chunk(self, data: bytes) -> None:
-        """Takes a piece of the request body; it is on disk when this returns."""
+        """Takes a piece of the request body; it is written when this returns."""
         if self._request is None:
-            self._request = BodyFile(self._journal.folder, f"{self._name}.request")
+            self._request = self._body_file("request")
         self._request.write(data)
 
     def end_request(self, times: BodyTimes, *, complete: bool) -> None:
-        """The request body has ended: writes `request`. Does not wait for the disk."""
+        """The request body has ended: writes `request`."""
         if self.request_ended:
             return
         self.request_ended = True
         self.request_chunk(b"")
-        self._report_disk_errors()
         self._journal.event(
             "request",
             flow=self.flow,
@@ -95,13 +92,11 @@ class CallRecorder:
             other_headers=stored.other,
             started_at=head.started_at,
         )
-        self._response_file = BodyFile(self._journal.folder, f"{self._name}.response")
-        self._response = response_body(
-            self._response_file, head.status, content_encoding(head.fields), self._credentials
-        )
+        file = self._body_file("response")
+        self._response = response_body(file, head.status, content_encoding(head.fields), self._credentials)
 
     def response_chunk(self, data: bytes) -> None:
-        """Takes a piece of the response body; it is on disk when this returns."""
+        """Takes a piece of the response body; it is written when this returns."""
         if self._response is None or self.response_ended:
             return
         if self._progress.first_byte_at is None:
@@ -111,17 +106,22 @@ class CallRecorder:
         self._response.write(data)
 
     @property
+    def ends_slowly(self) -> bool:
+        """Whether ending it takes more than a few writes, and so belongs into a thread."""
+        return self._response is not None and self._response.ends_slowly
+
+    @property
     def chunks(self) -> int:
         """How many pieces of the response have come."""
         return self._progress.chunks
 
     def end_response(self, ended_at: float | None, trailers: Sequence[HeaderField] = ()) -> None:
-        """The response ended normally: writes `response`; of trailers only the names. Blocks on the disk."""
+        """The response ended normally: writes `response`; of trailers only the names."""
         names = header_names(trailers, self._credentials)
         self._end("response", ended_at, **({"trailers": names} if names else {}))
 
     def fail(self, failure: Failure) -> None:
-        """The exchange broke: writes `failure`. Blocks on the disk."""
+        """The exchange broke: writes `failure`."""
         if self._request is not None:
             self.end_request(BodyTimes(), complete=False)
         self._end(
@@ -158,7 +158,6 @@ class CallRecorder:
             self._response.finish()
         if self.request_ended or kind == "failure":
             self._close_request()
-        self._report_disk_errors()
         self._journal.event(
             kind,
             flow=self.flow,
@@ -170,14 +169,10 @@ class CallRecorder:
             masked=self._response.masked if self._response else False,
             **fields,
         )
-        self._journal.sync()
 
     def _close_request(self) -> None:
         if self._request is not None:
             self._request.close()
 
-    def _report_disk_errors(self) -> None:
-        for where, file in (("request body", self._request), ("response body", self._response_file)):
-            if file is not None and file.error is not None and where not in self._reported:
-                self._reported.add(where)
-                self._journal.disk_error(self.flow, where, file.error)
+    def _body_file(self, side: str) -> BodyFile:
+        return self._journal.body_file(self.flow, f"{self._name}.{side}")

@@ -14,7 +14,7 @@ _MOST_PENDING_BYTES: Final = 4 * 1024 * 1024
 
 
 class EventLog:
-    """Appends events. Any thread may call; a line is written under a lock, a disk sync never is.
+    """Appends events. Any thread may call; a line is written under a lock.
 
     A line that cannot be written waits in memory, at most 4 MiB of them, and goes out in order before the next one that
     can. `lost` counts those that did not fit.
@@ -58,10 +58,15 @@ class EventLog:
         """How many lines wait to be written."""
         return len(self._pending)
 
-    def sync(self) -> None:
-        """Waits for the disk. Raises `OSError`."""
-        if self._descriptor is not None:
+    def finish(self) -> bool:
+        """Writes what waits and has the disk take it; whether every event is there now. Blocks."""
+        if self.flush() is not None or self.lost or self._descriptor is None:
+            return False
+        try:
             os.fdatasync(self._descriptor)
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         """Gives the handle back; what comes later is dropped."""

@@ -38,7 +38,6 @@ class OtherRecorder:
         self._next_body_number: Final = next_body_number
         self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers, head.keys)
         self._request: BodyFile | None = None
-        self._response_file: BodyFile | None = None
         self._response: ResponseBody | None = None
         self._status: int | None = None
         self._ended = False
@@ -53,13 +52,18 @@ class OtherRecorder:
         """Whether the response's chunks are wanted."""
         return self._request is not None
 
+    @property
+    def ends_slowly(self) -> bool:
+        """Whether ending it takes more than a few writes, and so belongs into a thread."""
+        return self._response is not None and self._response.ends_slowly
+
     def judge(self, body: bytes) -> None:
         """Looks at a whole request body, as on the wire; if it is a model request, keeps it. Blocks."""
         if not self.undecided or not body:
             return
         text = decode_body(body, content_encoding(self._head.fields), limit=LARGEST_JUDGED_BODY)
         if looks_like_model_request(self._head.path, text.data):
-            self._request = BodyFile(self._journal.folder, f"{self._next_body_number():06d}.request")
+            self._request = self._journal.body_file(self.flow, f"{self._next_body_number():06d}.request")
             self._request.write(body)
 
     def begin_response(self, head: ResponseHead) -> None:
@@ -67,10 +71,8 @@ class OtherRecorder:
         self._status = head.status
         if self._request is not None:
             name = self._request.name.replace(".request", ".response")
-            self._response_file = BodyFile(self._journal.folder, name)
-            self._response = response_body(
-                self._response_file, head.status, content_encoding(head.fields), self._credentials
-            )
+            file = self._journal.body_file(self.flow, name)
+            self._response = response_body(file, head.status, content_encoding(head.fields), self._credentials)
 
     def response_chunk(self, data: bytes) -> None:
         """Takes a piece of the response body."""
@@ -78,7 +80,7 @@ class OtherRecorder:
             self._response.write(data)
 
     def end(self) -> None:
-        """The exchange is over, one way or the other: writes its event. Blocks when bodies are kept."""
+        """The exchange is over, one way or the other: writes its event."""
         if self._ended:
             return
         self._ended = True
@@ -99,14 +101,12 @@ class OtherRecorder:
         if self._response is not None:
             self._response.finish()
         self._request.close()
-        self._report_disk_errors()
         self._journal.event(
             "unrecognised_model_request",
             **fields,
             body=self._request.describe(),
             response_body=self._response.describe() if self._response else None,
         )
-        self._journal.sync()
 
     def websocket_passed(self) -> None:
         """The exchange became a websocket: an error of the attempt if it stands on a model endpoint."""
@@ -116,8 +116,3 @@ class OtherRecorder:
     def _stored_path(self) -> str:
         opaque = self._kind is OtherRequestKind.OTHER or (self._kind is None and self._request is None)
         return recorded_path(self._head.path, self._credentials, opaque=opaque)
-
-    def _report_disk_errors(self) -> None:
-        for where, file in (("request body", self._request), ("response body", self._response_file)):
-            if file is not None and file.error is not None:
-                self._journal.disk_error(self.flow, where, file.error)

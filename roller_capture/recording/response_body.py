@@ -21,11 +21,15 @@ class ResponseBody(Protocol):
 
     masked: bool | str
 
+    @property
+    def ends_slowly(self) -> bool:
+        """Whether `finish()` takes more than a few writes."""
+
     def write(self, data: bytes) -> None:
         """Takes a chunk. Never raises."""
 
     def finish(self) -> None:
-        """Ends the body. Blocks on the disk."""
+        """Ends the body."""
 
     def describe(self) -> dict[str, Any] | None:
         """`body` of the end event."""
@@ -42,6 +46,8 @@ def response_body(file: BodyFile, status: int, encoding: str | None, credentials
 
 class PlainBody:
     """The bytes of the wire."""
+
+    ends_slowly: bool = False
 
     def __init__(self, file: BodyFile) -> None:
         self._file: Final = file
@@ -80,6 +86,8 @@ class MaskedBody(PlainBody):
 
 class CheckedBody(PlainBody):
     """A content-encoded error body: what it says is seen only at its end, so it waits in memory until then."""
+
+    ends_slowly = True
 
     def __init__(self, file: BodyFile, encoding: str, credentials: Credentials) -> None:
         super().__init__(file)

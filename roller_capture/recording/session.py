@@ -43,6 +43,7 @@ class Session(Generic[_FlowT]):
         # Errors of connection attempts by the client connection that asked for them. mitmproxy repeats them as the
         # error of each flow that waited, which tells those flows from ones that broke later.
         self.connect_errors: Final[dict[str, set[str]]] = {}
+        self._noted_errors = 0
         self._disk: Final = ThreadPoolExecutor(max_workers=32, thread_name_prefix="roller-disk")
 
     async def off_loop(self, work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -87,12 +88,12 @@ class Session(Generic[_FlowT]):
         self.flows.pop(flow.id, None)
         self.recorder.exchanges.pop(flow.id, None)
 
-    def close(self, work: Callable[[], None]) -> None:
-        """Runs the end of an exchange and brings the error count on disk up to date. Blocks."""
-        before = self.recorder.journal.error_count
-        work()
-        if self.recorder.journal.error_count != before:
-            self.recorder.note_errors()
+    async def note_errors(self) -> None:
+        """Brings the error count on disk up to date, where it has grown."""
+        count = self.recorder.journal.error_count
+        if count != self._noted_errors:
+            self._noted_errors = count
+            await self.off_loop(self.recorder.note_errors)
 
     def stop(self) -> None:
         """Ends the recording; flows that are still open are recorded as cut by the proxy, and are cut. Blocks."""

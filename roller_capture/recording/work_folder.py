@@ -9,6 +9,7 @@ from typing import Final
 
 from roller_capture.errors import RollerError
 from roller_capture.recording.disk_space import DiskSpace
+from roller_capture.recording.file_closer import FileCloser
 from roller_capture.recording.path_trouble import file_above, in_the_way, refusal
 
 BODIES: Final = "bodies"
@@ -43,13 +44,16 @@ class WorkFolder:
             os.close(self._work)
             raise
         self.space: Final = DiskSpace(self._work, path.parent)
+        self.closer: Final = FileCloser()
 
     def new_body(self, name: str) -> int:
         """A write handle on a body file that did not exist. Raises `OSError`."""
         if not self.space.takes_bodies():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._bodies)
-        os.fchmod(descriptor, 0o600)
+        # Looking costs less than setting: only a umask that takes from the owner makes a difference.
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o600:
+            os.fchmod(descriptor, 0o600)
         return descriptor
 
     def body_names(self) -> list[str]:
@@ -91,12 +95,9 @@ class WorkFolder:
         os.replace(temporary, name, src_dir_fd=self._work, dst_dir_fd=self._work)
         os.fsync(self._work)
 
-    def sync_bodies(self) -> None:
-        """Makes the names of new body files survive a power failure. Raises `OSError`."""
-        os.fsync(self._bodies)
-
     def close(self) -> None:
-        """Gives the handles back."""
+        """Gives the handles back. Blocks where bodies were closed a moment ago."""
+        self.closer.finish()
         os.close(self._bodies)
         os.close(self._work)
 

@@ -21,7 +21,7 @@ PLAIN = b'{"error": "overloaded"}'
 def stored(tmp_path: Path, status: int, encoding: str | None, data: bytes, size: int = 5) -> tuple[bytes, ResponseBody]:
     """What is on disk after a body came in pieces of `size` bytes."""
     folder = WorkFolder(tmp_path / "work")
-    body = response_body(BodyFile(folder, "000001.response"), status, encoding, CREDENTIALS)
+    body = response_body(BodyFile(folder, "000001.response", _never), status, encoding, CREDENTIALS)
     for start in range(0, len(data), size):
         body.write(data[start : start + size])
     body.finish()
@@ -95,6 +95,10 @@ def test_a_body_too_large_to_check_is_not_stored(tmp_path: Path, monkeypatch: py
 def test_without_credentials_nothing_is_masked(tmp_path: Path) -> None:
     """Then a coded body is stored as it comes, and not kept in memory."""
     folder = WorkFolder(tmp_path / "work")
-    body = response_body(BodyFile(folder, "000001.response"), 500, "gzip", Credentials())
+    body = response_body(BodyFile(folder, "000001.response", _never), 500, "gzip", Credentials())
     body.write(b"coded")
     assert (tmp_path / "work/bodies/000001.response").read_bytes() == b"coded"
+
+
+def _never(error: OSError) -> None:
+    raise AssertionError(error)

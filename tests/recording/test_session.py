@@ -80,10 +80,12 @@ async def test_off_loop_runs_in_a_thread(session: Session[Flow]) -> None:
     session.stop()
 
 
-def test_errors_reach_the_disk_with_the_call(session: Session[Flow], tmp_path: Path) -> None:
-    """`error_count` is brought up to date when an exchange ended with errors, and only then."""
-    session.close(lambda: None)
-    assert Recording(tmp_path / "a").info()["error_count"] == 0
-    session.close(lambda: session.recorder.journal.disk_error("f1", "response body", OSError(28, "full")))
+async def test_errors_reach_the_disk_once_noted(session: Session[Flow], tmp_path: Path) -> None:
+    """`error_count` is brought up to date when there are new errors, and only then."""
+    written = (tmp_path / "a/work/attempt.json").stat().st_ino
+    await session.note_errors()
+    assert (tmp_path / "a/work/attempt.json").stat().st_ino == written
+    session.recorder.journal.disk_error("f1", "response body", OSError(28, "full"))
+    await session.note_errors()
     assert Recording(tmp_path / "a").info()["error_count"] == 1
     session.stop()

@@ -1,5 +1,6 @@
 """Files of the working folder: private, never through links, replaced whole."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from roller_capture.errors import RollerError
 from roller_capture.recording.body_file import BodyFile
 from roller_capture.recording.work_folder import WorkFolder, make_private_directory
+from tests.support.upstream import eventually
 
 
 @pytest.fixture(params=[0, 0o022, 0o777])
@@ -23,7 +25,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 def test_modes(tmp_path: Path) -> None:
     """Folders 0700, files 0600."""
     folder = WorkFolder(tmp_path / "work")
-    body = BodyFile(folder, "000001.request")
+    body = BodyFile(folder, "000001.request", _never)
     body.write(b"x")
     body.close()
     folder.replace("attempt.json", b"{}")
@@ -69,7 +71,7 @@ def test_linked_files_are_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"):
         folder.read("attempt.json", 100)
     folder.replace("attempt.json", b"new")
-    assert BodyFile(folder, "000001.request").error is not None
+    assert BodyFile(folder, "000001.request", lambda _: None).error is not None
     assert victim.read_text() == "precious"
     assert (tmp_path / "work" / "attempt.json").read_bytes() == b"new"
     assert not (tmp_path / "work" / "attempt.json").is_symlink()
@@ -113,7 +115,8 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, below: str) -> None:
 def test_a_body_stops_at_its_first_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later success would leave a hole."""
     folder = WorkFolder(tmp_path / "work")
-    body = BodyFile(folder, "000001.response")
+    told: list[OSError] = []
+    body = BodyFile(folder, "000001.response", told.append)
     body.write(b"one")
     real = os.write
 
@@ -130,16 +133,60 @@ def test_a_body_stops_at_its_first_error(tmp_path: Path, monkeypatch: pytest.Mon
     body.close()
     assert body.describe() == {"path": "bodies/000001.response", "bytes": 5}
     assert (tmp_path / "work/bodies/000001.response").read_bytes() == b"onetw"
+    assert told == [body.error]
+
+
+def test_a_failed_close_is_an_error_of_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Network file systems say only then that a file did not fit. Told once, and the handle is gone in any case."""
+    folder = WorkFolder(tmp_path / "work")
+    told: list[OSError] = []
+    body = BodyFile(folder, "000001.response", told.append)
+    body.write(b"x")
+    real = os.close
+
+    def fails(descriptor: int) -> None:
+        real(descriptor)
+        raise OSError(122, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "close", fails)
+    body.close()
+    body.close()
+    folder.closer.finish()
+    monkeypatch.undo()
+    assert told == [body.error]
     assert isinstance(body.error, OSError)
 
 
-def test_a_failed_sync_is_an_error_of_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes may not be on the disk."""
-    body = BodyFile(WorkFolder(tmp_path / "work"), "000001.response")
+@pytest.mark.parametrize("finished", [False, True])
+def test_many_closed_files_hold_few_handles(tmp_path: Path, finished: bool) -> None:
+    """However fast they end; after the end of the recording each is closed at once."""
+    folder = WorkFolder(tmp_path / "work")
+    if finished:
+        folder.closer.finish()
+    for number in range(600):
+        body = BodyFile(folder, f"{number:06d}.request", _never)
+        body.close()
+        assert _handles(folder) <= (0 if finished else 257)
+    folder.close()
+    assert _handles(folder) == 0
 
-    def fails(_: int) -> None:
-        raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(os, "fdatasync", fails)
-    body.close()
-    assert body.error is not None
+async def test_handles_are_given_back_soon(tmp_path: Path) -> None:
+    """Also when nothing follows."""
+    folder = WorkFolder(tmp_path / "work")
+    for number in range(3):
+        BodyFile(folder, f"{number:06d}.request", _never).close()
+        await eventually(lambda: _handles(folder) == 0)
+
+
+def _never(error: OSError) -> None:
+    raise AssertionError(error)
+
+
+def _handles(folder: WorkFolder) -> int:
+    """How many body files are open."""
+    count = 0
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # closed by the thread just now
+            count += link.readlink().parent == folder.path / "bodies"
+    return count
