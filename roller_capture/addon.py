@@ -14,6 +14,7 @@ import asyncio
 import atexit
 import contextlib
 import functools
+import gc
 import ipaddress
 import logging
 import os
@@ -160,6 +161,8 @@ class CaptureAddon:
             atexit.register(session.stop)
         session.owner = self
         self._session = session
+        # All that was loaded stays: the collector need not walk through it again for every few calls.
+        gc.freeze()
         self._ready.set()
 
     def _start(self) -> Session[http.HTTPFlow]:
