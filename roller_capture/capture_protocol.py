@@ -189,11 +189,14 @@ class NotificationItem:
     """An automatic message in a request body.
 
     Text is required and never sufficient (protocol, "Relation semantics"): `texts` must all stand in one message, and
-    the call whose response has id `first_response_id` must be one that holds it.
+    the first call of the receiver in which `field` has `value` must hold it. `field` is one that `IdentityClaim` knows:
+    the response id of the output that answered the message, or the header in which a hook sent the message's own id or
+    the id of the run that it began.
     """
 
     texts: tuple[str, ...]
-    first_response_id: str
+    value: str
+    field: str = "response_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +226,16 @@ class AdapterInput:
     """What an adapter may look at.
 
     `native_root` is the HOME of the run or the harness's own folder in it, or `None` when there is none. `wire_headers`
-    holds, by lower-case name, the values that the harness's identity headers had on the wire: only sessions seen there,
-    and their descendants, are read from a user's home. `launcher` is `launcher.json`, or empty.
+    holds, by lower-case name, the values that the harness's identity headers, and ours, had on the wire: only sessions
+    seen there, and their descendants, are read from a user's home. `launcher` is `launcher.json`, or empty. `scratch`
+    is an empty folder, removed once the attempt is published, for evidence that is no file by itself: the allowed
+    columns of a database.
     """
 
     native_root: Path | None
     wire_headers: Mapping[str, frozenset[str]]
     launcher: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    scratch: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,5 +257,8 @@ class NativeCapture:
     """Names of the tools by which a model delegates; a call that used one proves that a child may exist."""
     sources: tuple[NativeSource, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    hook_header: str | None = None
+    """The `x-roller-*` header that our hook puts on every call of the harness, side calls aside. A call without it is
+    the gap `hook_not_seen`: its identity rests on weaker evidence, or on none."""
     lifecycle: LifecycleStatus | None = None
     """Set only to override what the participants say, for example `unknown` when a registry is missing."""

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,8 +116,6 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     with contextlib.suppress(OSError):
         (attempt.directory / RESERVE_FILE).unlink()  # a killed recorder's; the room may be needed here
     launcher, launcher_gap = _read_launcher(attempt.directory / "native")
-    native = _read_native(attempt, harness, launcher, request)
-    native = dataclasses.replace(native, gaps=(*native.gaps, *launcher_gap))
     options = FinalizeOptions(
         capture_id=attempt.capture_id or f"cap_{secrets.token_hex(10)}",
         harness=harness,
@@ -125,6 +124,23 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
         model_aliases=request.model_aliases,
         progress=request.progress,
     )
+    with tempfile.TemporaryDirectory(dir=attempt_dir, prefix=STAGING_PREFIX) as scratch:
+        native = _read_native(attempt, harness, launcher, request, Path(scratch))
+        native = dataclasses.replace(native, gaps=(*native.gaps, *launcher_gap))
+        staging = _staged(attempt_dir, attempt, native, options)
+    try:
+        if request.before_publish is not None and staging.manifest_sha256 is not None:
+            request.before_publish(staging.manifest_sha256)
+        publish(attempt_dir, staging)
+    except BaseException:
+        staging.discard()
+        raise
+    remove_working_files(attempt_dir, WORK_DIR)
+    return FinalizeOutcome(read_manifest(attempt_dir), already_published=False)
+
+
+def _staged(attempt_dir: Path, attempt: WorkingAttempt, native: NativeCapture, options: FinalizeOptions) -> Staging:
+    """Everything that is to be published, checked as it will be there."""
     staging = Staging(attempt_dir)
     try:
         finalize_capture(attempt, native, options, staging)
@@ -135,14 +151,10 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
                 f"{attempt_dir}: not published, the result would not validate ({first.file}: {first.message}): "
                 f"{WORK_DIR}/ is untouched, please report this"
             )
-        if request.before_publish is not None and staging.manifest_sha256 is not None:
-            request.before_publish(staging.manifest_sha256)
-        publish(attempt_dir, staging)
     except BaseException:
         staging.discard()
         raise
-    remove_working_files(attempt_dir, WORK_DIR)
-    return FinalizeOutcome(read_manifest(attempt_dir), already_published=False)
+    return staging
 
 
 def _refuse_foreign_files(attempt_dir: Path) -> None:
@@ -165,13 +177,14 @@ def _harness(attempt_dir: Path, attempt: WorkingAttempt, request: FinalizeReques
 
 
 def _read_native(
-    attempt: WorkingAttempt, harness: str, launcher: Mapping[str, object], request: FinalizeRequest
+    attempt: WorkingAttempt, harness: str, launcher: Mapping[str, object], request: FinalizeRequest, scratch: Path
 ) -> NativeCapture:
     """Runs the adapter. One that fails is a named gap: the calls are published all the same."""
     copied = attempt.directory / "native"
     root = request.native or (copied if copied.is_dir() and not copied.is_symlink() else None)
-    names = frozenset(HARNESSES[harness].identity_headers)
-    source = AdapterInput(root, header_values_on_the_wire(attempt.calls, names), launcher)
+    ours = {name for call in attempt.calls for name, _ in call.roller_headers}
+    names = ours.union(HARNESSES[harness].identity_headers)
+    source = AdapterInput(root, header_values_on_the_wire(attempt.calls, frozenset(names)), launcher, scratch)
     try:
         adapter = find_adapter(harness)
         native = NO_ADAPTER_CAPTURE if adapter is None else checked(adapter(source))

@@ -28,9 +28,12 @@ def _per_id(
     seen: set[str] = set()
     surplus = 0
     for call in calls:
-        ids = _ids(native.field, call)
-        seen |= ids
-        surplus += call.response.execution_status is ExecutionStatus.COMPLETED and not ids & expected
+        completed = call.response.execution_status is ExecutionStatus.COMPLETED
+        ids = call.values(native.field)
+        # A response id is itself an answer; an id of the request says only that one was asked for.
+        if completed or native.field == "response_id":
+            seen |= ids
+        surplus += completed and not ids & expected
     missing = sorted(expected - seen)
     status = CoverageStatus.INCOMPLETE if missing else CoverageStatus.COMPLETE
     if nameless and not missing:
@@ -43,15 +46,6 @@ def _per_id(
         surplus=surplus,
         status=status,
     )
-
-
-def _ids(field: str, call: SurveyedCall) -> set[str]:
-    if field == "response_id":
-        return {call.response.response_id} if call.response.response_id is not None else set()
-    if field.startswith("header:"):
-        return set(call.recorded.header_values(field.removeprefix("header:")))
-    value = call.request.context_values.get(field.removeprefix("context:"))
-    return {value} if value is not None else set()
 
 
 def _by_count(

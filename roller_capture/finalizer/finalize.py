@@ -32,7 +32,7 @@ from roller_capture.records import (
     Tool,
     plain,
 )
-from roller_capture.vocabulary import CaptureStatus, DebugRetention, ExecutionStatus
+from roller_capture.vocabulary import AttemptErrorCode, CaptureStatus, DebugRetention, ExecutionStatus
 from roller_capture.working_files import EVENTS, AttemptFault, WorkingAttempt
 
 
@@ -112,7 +112,7 @@ def _decide(
     life = lifecycle(native.participants, participant_ids, native.subtasks, native.lifecycle)
     probes, unproven = usable_probes(native, surveyed, identities)
     sources, refused = raw_folder.usable_sources(native)
-    errors = aggregate([*attempt.faults, *_gap_faults(native), *unproven, *refused])
+    errors = aggregate([*attempt.faults, *_gap_faults(native), *_hook_faults(native, judged), *unproven, *refused])
     reasons = status_reasons(verdicts, coverage, life.status, recorder_closed=attempt.closed, error_count=len(errors))
     capture_status = CaptureStatus.PARTIAL if reasons else CaptureStatus.COMPLETE
     raw_retained = keeps_raw(
@@ -174,6 +174,21 @@ def _survey(
         if options.progress is not None:
             options.progress(index + 1, len(attempt.calls))
     return surveyed
+
+
+def _hook_faults(native: NativeCapture, judged: Sequence[JudgedCall]) -> list[AttemptFault]:
+    """Calls on which our hook should have put its header, and did not: each is one fault, published with a count."""
+    if native.hook_header is None:
+        return []
+    message = f"a model call carries no {native.hook_header}: the hook was not there, or not asked"
+    unseen = [
+        item
+        for item in judged
+        if not item.side_call
+        and not item.survey.recorded.foreign_credential
+        and not item.survey.recorded.header_values(native.hook_header)
+    ]
+    return [AttemptFault(AttemptErrorCode.HOOK_NOT_SEEN, message) for _ in unseen]
 
 
 def _gap_faults(native: NativeCapture) -> list[AttemptFault]:

@@ -216,15 +216,14 @@ def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:
 def _held_by_answer(
     probe: ContextProbe, item: NotificationItem, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
 ) -> tuple[HeldText, ...]:
-    """Where the notification stands in the request of the one call of the receiver that answered it."""
-    answers = [
-        (call, identity)
-        for call, identity in zip(calls, identities, strict=True)
-        if call.response.response_id == item.first_response_id
-    ]
-    if len(answers) != 1 or answers[0][1].participant_key != receiver_key(probe.relation):
+    """Where the notification stands in the first request of the receiver that must hold it."""
+    named = [pair for pair in zip(calls, identities, strict=True) if item.value in pair[0].values(item.field)]
+    if not named or (item.field == "response_id" and len(named) > 1):
         return ()
-    return answers[0][0].request.notifications.get(item.texts, ())
+    call, identity = named[0]
+    if identity.participant_key != receiver_key(probe.relation):
+        return ()
+    return call.request.notifications.get(item.texts, ())
 
 
 def _unproven(probe: ContextProbe, code: AttemptErrorCode, reason: str) -> AttemptFault:

@@ -42,10 +42,11 @@ class Interest:
         """What the adapter's probes and claims need to see."""
         items = [probe.item for probe in native.context_probes]
         fields = {claim.field for claim in native.identity_claims} | {claim.field for claim in native.purpose_claims}
-        fields.add(native.coverage.field)
+        notices = [item for item in items if isinstance(item, NotificationItem)]
+        fields |= {native.coverage.field} | {item.field for item in notices}
         return cls(
             frozenset(item.tool_call_id for item in items if isinstance(item, ToolResultItem)),
-            tuple(dict.fromkeys(item.texts for item in items if isinstance(item, NotificationItem))),
+            tuple(dict.fromkeys(item.texts for item in notices)),
             frozenset(field.removeprefix("context:") for field in fields if field.startswith("context:")),
         )
 
@@ -118,6 +119,15 @@ class SurveyedCall:
     request: RequestFacts
     response: DecodedResponse
     output: SpooledOutput
+
+    def values(self, field: str) -> set[str]:
+        """What this call has in `field` (as in `IdentityClaim`)."""
+        if field == "response_id":
+            return {self.response.response_id} if self.response.response_id is not None else set()
+        if field.startswith("header:"):
+            return set(self.recorded.header_values(field.removeprefix("header:")))
+        value = self.request.context_values.get(field.removeprefix("context:"))
+        return {value} if value is not None else set()
 
 
 def survey_call(call: RecordedCall, interest: Interest, spool: OutputSpool) -> SurveyedCall:

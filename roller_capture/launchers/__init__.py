@@ -17,7 +17,7 @@ from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
 from roller_capture.vocabulary import Protocol as ModelProtocol
 
-__all__ = ["HarnessCommand", "LaunchSettings", "Launcher", "LauncherTraits", "find_launcher"]
+__all__ = ["HarnessCommand", "HarnessService", "LaunchSettings", "Launcher", "LauncherTraits", "find_launcher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,22 @@ class HarnessCommand:
     environment: Mapping[str, str]
 
 
+class HarnessService(Protocol):
+    """A process that works for all turns of an attempt, such as a gateway: started before the first, ended after the
+    last. Methods raise nothing on what the harness wrote."""
+
+    @property
+    def command(self) -> HarnessCommand:
+        """What starts it. It stays in the foreground."""
+
+    def is_ready(self, output: Path) -> bool:
+        """Whether turns can be sent to it; `output` is what it has printed. Asked several times a second."""
+
+    def is_settled(self) -> bool:
+        """Whether every subtask that it knows of has ended, and its result has been delivered and answered. Asked after
+        each turn, once a second, until it is or the drain timeout is over."""
+
+
 class Launcher(Protocol):
     """One harness. Methods raise `RollerError` for what the user can mend, and nothing on what the harness wrote."""
 
@@ -87,7 +103,11 @@ class Launcher(Protocol):
         """The version in that output, or `None` when it is none of this harness."""
 
     def prepare(self, settings: LaunchSettings) -> None:
-        """Lays down the harness's configuration before the first turn."""
+        """Lays down the harness's configuration, and our hook where it needs one, before the first turn. Raises
+        `RollerError` when the hook does not fit this version of the harness."""
+
+    def service(self, settings: LaunchSettings) -> HarnessService | None:
+        """The process that has to run beside the turns; `None` where each turn is a process of its own."""
 
     def turn(self, settings: LaunchSettings, prompt: str, session_id: str | None) -> HarnessCommand:
         """The process of one turn; `session_id` is the confirmed root session of the turns before, or `None`."""

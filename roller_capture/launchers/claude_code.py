@@ -20,7 +20,7 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, LauncherTraits, LaunchSettings
+from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
 _CONFIG_DIR: Final = ".claude"
@@ -86,6 +86,9 @@ class ClaudeCodeLauncher:
 
     def prepare(self, settings: LaunchSettings) -> None:
         (settings.home / _CONFIG_DIR).mkdir(mode=0o700, exist_ok=True)
+
+    def service(self, settings: LaunchSettings) -> HarnessService | None:  # noqa: ARG002
+        return None
 
     def turn(self, settings: LaunchSettings, prompt: str, session_id: str | None) -> HarnessCommand:
         arguments = [str(settings.binary), "-p", "--output-format", "stream-json", "--verbose"]

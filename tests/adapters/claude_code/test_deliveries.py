@@ -132,7 +132,7 @@ def test_a_later_block_of_an_older_output_does_not_answer_a_notification(tmp_pat
         assistant("r10", "r9", "msg_r4"),
     )
     items = [probe.item for probe in logs.read().context_probes]
-    assert [item.first_response_id for item in items if isinstance(item, NotificationItem)] == ["msg_r4"]
+    assert [item.value for item in items if isinstance(item, NotificationItem)] == ["msg_r4"]
 
 
 def test_two_notifications_before_one_response_are_both_delivered(tmp_path: Path) -> None:
