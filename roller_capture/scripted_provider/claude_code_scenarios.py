@@ -7,32 +7,17 @@ are Claude Code's own. Foreground has to be asked for, since newer versions dele
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
+from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
 LONG = "A longer text, so that its stream can be broken in the middle of it and not only at an end. "
 _GOES_IDLE_WITHIN = 1.0  # seconds, after the provider has been asked for an answer without tool calls
 _SUMMARY_REQUEST = "create a detailed summary"  # the harness's own words when it compacts
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One run of the harness: the prompt, what the provider answers, and what else the run needs.
-
-    `environment` is added to the harness's own, `files` (path below the working folder to text) are laid down before
-    it starts. With `kill_when`, the run is ended by SIGTERM when that event is set.
-    """
-
-    name: str
-    prompt: str
-    decide: Callable[[ModelRequest], Reply]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    kill_when: threading.Event | None = None
 
 
 def shell(command: str) -> ToolUse:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claude_code_capture import Capture, capture_claude_code
+from tests.support.capture import Capture
+from tests.support.claude_code_capture import capture_claude_code
+from tests.support.claude_code_truth import ClaudeCodeTruth as TruthTable
 from tests.support.harness_install import CLAUDE_CODE_VERSIONS, HarnessMissingError, claude_code_binary
-from tests.support.truth_table import TruthTable
 
 pytestmark = pytest.mark.e2e
 

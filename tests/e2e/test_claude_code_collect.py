@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from roller_capture.scripted_provider.claude_code_scenarios import SCENARIOS
-from tests.support.claude_code_capture import roller_capture
-from tests.support.claude_code_collect import Run, check_attribution, read_json
+from tests.support.capture import roller_capture
+from tests.support.claude_code_collect import Run, check_attribution
 from tests.support.harness_install import CLAUDE_CODE_VERSIONS
+from tests.support.harness_run import read_json
 
 pytestmark = pytest.mark.e2e
 

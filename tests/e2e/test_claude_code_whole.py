@@ -14,8 +14,9 @@ import pytest
 
 from roller_capture.scripted_provider.claude_code_scenarios import SCENARIOS
 from tests.support.claude_code_collect import Run
+from tests.support.claude_code_truth import ClaudeCodeTruth as TruthTable
 from tests.support.harness_install import CLAUDE_CODE_VERSIONS
-from tests.support.truth_table import Relation, TruthTable
+from tests.support.truth_table import Relation
 
 pytestmark = pytest.mark.e2e
 

@@ -2,31 +2,14 @@
 
 import json
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from roller_capture.proxy_process import ProxyProcess
-from roller_capture.scripted_provider import ScriptedProvider, TruthRecord
+from roller_capture.scripted_provider import ScriptedProvider
 from roller_capture.scripted_provider.claude_code_scenarios import SCENARIOS
+from tests.support.capture import Capture, read_lines, roller_capture
 from tests.support.claude_code_run import ClaudeCodeRun, run_claude_code
 from tests.support.launcher_record import root_session_id
-
-
-@dataclass(frozen=True)
-class Capture:
-    """What the provider knows, and what was published."""
-
-    truth: tuple[TruthRecord, ...]
-    other_requests: int
-    harness_exit_code: int
-    attempt: Path
-    manifest: dict[str, Any]
-    calls: tuple[dict[str, Any], ...]
-    relations: tuple[dict[str, Any], ...]
-    validation: subprocess.CompletedProcess[str]
 
 
 def capture_claude_code(binary: Path, scenario_name: str, directory: Path) -> Capture:
@@ -68,14 +51,3 @@ def copy_native_logs(run: ClaudeCodeRun, target: Path) -> None:
         "execution_status": "completed" if run.exit_code == 0 else "failed",
     }
     (target / "launcher.json").write_text(json.dumps(launcher), encoding="utf-8")
-
-
-def roller_capture(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as a user would."""
-    command = [sys.executable, "-m", "roller_capture", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def read_lines(path: Path) -> tuple[dict[str, Any], ...]:
-    """The objects of a JSON Lines file."""
-    return tuple(json.loads(line) for line in path.read_bytes().splitlines())

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from roller_capture.scripted_provider.claude_code_scenarios import Scenario
+from roller_capture.scripted_provider.scenario import Scenario
 
 _LIMIT_SECONDS = 150  # a run that hangs must end some day; the slowest scenario takes under 30 s
 _QUIET = (

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from roller_capture.launchers import find_launcher
+
 CLAUDE_CODE_VERSIONS = ("2.1.197", "2.1.332")
 """Pinned in harnesses/claude-code/."""
 
@@ -13,10 +15,15 @@ class HarnessMissingError(Exception):
     """The harness is not installed; the message says what to do."""
 
 
+def harness_binary(harness: str, version: str) -> Path:
+    """The program of one installed version. Raises `HarnessMissingError`."""
+    folder = _REPOSITORY / ".harnesses" / harness / version
+    programs = sorted(folder.glob(find_launcher(harness).traits.installed_as))
+    if not programs or not os.access(programs[0], os.X_OK):
+        raise HarnessMissingError(f"{harness} {version} is not in {folder}: run make harness-{harness}")
+    return programs[0]
+
+
 def claude_code_binary(version: str) -> Path:
     """The native binary of one installed version. Raises `HarnessMissingError`."""
-    folder = _REPOSITORY / ".harnesses" / "claude-code" / version
-    binaries = sorted(folder.glob("node_modules/@anthropic-ai/claude-code-*/claude"))  # npm installs one platform's
-    if not binaries or not os.access(binaries[0], os.X_OK):
-        raise HarnessMissingError(f"Claude Code {version} is not in {folder}: run make harness-claude-code")
-    return binaries[0]
+    return harness_binary("claude-code", version)

@@ -1,8 +1,8 @@
 """Holds a published capture against the provider's record. Knows wire and published format, and no adapter.
 
 A call is recognised by the nonce of its answer: it stands in the call's response id, output, `request-id` header or
-error text, and in no other call's. Owners are the provider's; a participant is matched with an owner by what the wire
-said (the agent id header of the owner's requests; none: the root).
+error text, and in no other call's. Owners are the provider's; a participant is matched with the owner of most of its
+calls, and no two participants with the same one.
 """
 
 import json
@@ -10,15 +10,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.scripted_provider import TruthRecord
 from roller_capture.scripted_provider.request import nonces_in
-from tests.support.claude_code_capture import Capture
+from tests.support.capture import Capture
 
-DELEGATION_TOOLS = ("Agent", "SendMessage")
-_AGENT_ID = "x-claude-code-agent-id"
 _TRUNCATED = frozenset({"max_tokens"})
 
 
@@ -38,6 +36,9 @@ class TruthTable:
     """The comparison of one capture with the truth."""
 
     capture: Capture
+
+    delegation_tools: ClassVar[tuple[str, ...]] = ()
+    """Names of the tools by which this harness's model delegates."""
 
     @cached_property
     def truth(self) -> Mapping[str, TruthRecord]:
@@ -72,11 +73,15 @@ class TruthTable:
     @cached_property
     def owners(self) -> Mapping[str, str]:
         """The owner that each published participant id stands for."""
-        agents = {record.headers.get(_AGENT_ID): str(record.owner) for record in self.capture.truth}
-        return {
-            participant["participant_id"]: agents[next(iter(participant["native_ids"].get("agent_id", [])), None)]
-            for participant in self.capture.manifest["participants"]
-        }
+        found: dict[str, str] = {}
+        for participant in self.capture.manifest["participants"]:
+            identifier = participant["participant_id"]
+            made = [nonce for nonce, call in self.calls.items() if call["participant_id"] == identifier]
+            ranking = Counter(str(self.truth[nonce].owner) for nonce in made).most_common(1)
+            # One without calls can own none wrongly.
+            found[identifier] = ranking[0][0] if ranking else f"without calls: {identifier}"
+        assert len(set(found.values())) == len(found), "an agent was published as two participants"
+        return found
 
     @property
     def participants(self) -> dict[str, tuple[str, str | None, str]]:
@@ -182,7 +187,7 @@ class TruthTable:
             (record, tool_id)
             for record in self.capture.truth
             for name, tool_id in (record.tools if record.answered_whole else ())
-            if name in DELEGATION_TOOLS
+            if name in self.delegation_tools
         ]
 
     def _notified(self, parent: str | None, child: str) -> list[str]:
