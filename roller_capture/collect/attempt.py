@@ -19,7 +19,7 @@ from roller_capture.collect.credentials import Keys
 from roller_capture.collect.guard import Guard, Guarded
 from roller_capture.collect.private_folder import PrivateFolder, make_private_folder, remove_private_folder
 from roller_capture.collect.stop_signal import StopSignal
-from roller_capture.collect.turns import RunOutcome, TurnLimits, TurnRunner, tail_of
+from roller_capture.collect.turns import RunOutcome, TurnFiles, TurnLimits, TurnRunner, tail_of
 from roller_capture.collect.waiting import Cause, process_descriptor
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher, LaunchSettings
@@ -105,7 +105,9 @@ class AttemptRunner:
             folder = self._native_folder()
             stdout = folder / native_logs.STDOUT
             limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor)
-            runner = TurnRunner(self._plan.launcher, settings, limits, stdout, private.stderr)
+            runner = TurnRunner(
+                self._plan.launcher, settings, limits, TurnFiles(stdout, private.stderr, private.service_output)
+            )
             started_at = time.time()
             outcome = RunOutcome(ended_by=Cause.COLLECT_FAILED)
 

@@ -20,12 +20,15 @@ class PrivateFolder(NamedTuple):
     temporary: Path
     workspace: Path
     stderr: Path
+    service_output: Path
 
 
 def make_private_folder() -> PrivateFolder:
     """A new one, mode 0700. Raises `OSError`."""
     root = Path(tempfile.mkdtemp(prefix="roller-")).resolve()
-    made = PrivateFolder(root, root / "home", root / "tmp", root / "workspace", root / "stderr.txt")
+    made = PrivateFolder(
+        root, root / "home", root / "tmp", root / "workspace", root / "stderr.txt", root / "service.txt"
+    )
     for folder in (made.home, made.temporary, made.workspace):
         folder.mkdir(mode=0o700)
     return made

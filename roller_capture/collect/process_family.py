@@ -24,21 +24,25 @@ class Member(NamedTuple):
     session: int
 
 
-def find_members(leader: int | None, home: Path) -> list[Member]:
-    """The living processes whose HOME is `home`, and all others of their sessions and of that of `leader`."""
+def find_members(leader: int | None, home: Path | None) -> list[Member]:
+    """The living processes whose HOME is `home`, and all others of their sessions and of that of `leader`.
+
+    Without `home`, those of the session of `leader` alone.
+    """
     return _find(set() if leader is None else {leader}, home)
 
 
-def _find(sessions: set[int], home: Path) -> list[Member]:
+def _find(sessions: set[int], home: Path | None) -> list[Member]:
     """As above, for the sessions that are known already; adds those that are found."""
-    mark = b"HOME=" + os.fsencode(home)
     everyone = [member for entry in _PROC.iterdir() if entry.name.isdigit() and (member := _member(entry)) is not None]
-    sessions.update(member.session for member in everyone if mark in _environment(member.pid))
+    if home is not None:
+        mark = b"HOME=" + os.fsencode(home)
+        sessions.update(member.session for member in everyone if mark in _environment(member.pid))
     own = os.getsid(0)
     return [member for member in everyone if member.session in sessions and member.session != own]
 
 
-def end_members(leader: int | None, home: Path, grace: float) -> None:
+def end_members(leader: int | None, home: Path | None, grace: float) -> None:
     """Ends them: SIGTERM, and SIGKILL for what is still there after `grace` seconds. Blocks until all are gone.
 
     The harness's own process may remain as a zombie until its parent has waited for it.

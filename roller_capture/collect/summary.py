@@ -19,6 +19,7 @@ _TAIL_LINES: Final = 5
 _CAUSES: Final = {
     Cause.STOP_SIGNAL: "stopped by you",
     Cause.PROXY_DIED: "stopped, since the recording proxy died",
+    Cause.SERVICE_ENDED: "stopped, since the harness's own service ended",
     Cause.TIMEOUT: "stopped at its time limit (--timeout)",
     Cause.DRAIN_TIMEOUT: "stopped, since its subtasks did not end (--drain-timeout)",
 }

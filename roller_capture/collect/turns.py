@@ -1,19 +1,21 @@
 """Runs the given turns of one session, one harness process each, and nothing else."""
 
+import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from roller_capture.capture_protocol import Gap
 from roller_capture.collect.process_family import end_members
+from roller_capture.collect.service import RunningService, running
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.collect.waiting import Cause, process_descriptor, wait_for_first
 from roller_capture.errors import RollerError
-from roller_capture.launchers import Launcher, LaunchSettings
+from roller_capture.launchers import HarnessCommand, Launcher, LaunchSettings
 from roller_capture.launchers.environment import harness_environment
 from roller_capture.terminal import say
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus
@@ -33,6 +35,22 @@ class TurnLimits:
     stop: StopSignal
     proxy_descriptor: int | None
 
+    @property
+    def causes(self) -> dict[int, Cause]:
+        """What to wait for beside the harness, by descriptor."""
+        found = {self.stop.descriptor: Cause.STOP_SIGNAL}
+        if self.proxy_descriptor is not None:
+            found[self.proxy_descriptor] = Cause.PROXY_DIED
+        return found
+
+
+class TurnFiles(NamedTuple):
+    """Where output goes, appended: that of the turns, and that of a service beside them."""
+
+    stdout: Path
+    stderr: Path
+    service: Path
+
 
 @dataclass(slots=True)
 class RunOutcome:
@@ -49,11 +67,13 @@ class RunOutcome:
     @property
     def execution_status(self) -> ExecutionStatus:
         """Completed when every turn ended well; interrupted when somebody else ended it."""
-        if self.ended_by is Cause.DRAIN_TIMEOUT and not self.turns_not_run:  # the root had given its last answer
+        # After the drain timeout the root has given its answer: what ended its process was we.
+        drained = self.ended_by is Cause.DRAIN_TIMEOUT and not self.turns_not_run
+        if drained and not any(code > 0 and code not in _SIGNALLED for code in self.exit_codes):
             return ExecutionStatus.COMPLETED
-        if self.ended_by is not Cause.HARNESS_ENDED:
+        if self.ended_by is not Cause.HARNESS_ENDED and not drained:
             return ExecutionStatus.INTERRUPTED
-        if any(code < 0 or code in _SIGNALLED for code in self.exit_codes):
+        if not drained and any(code < 0 or code in _SIGNALLED for code in self.exit_codes):
             return ExecutionStatus.INTERRUPTED
         failed = any(self.exit_codes) or self.turns_not_run > 0
         return ExecutionStatus.FAILED if failed else ExecutionStatus.COMPLETED
@@ -65,16 +85,14 @@ class RunOutcome:
 
 
 class TurnRunner:
-    """Runs turns in a home; their output is appended to `stdout` and `stderr`."""
+    """Runs turns in a home, beside the harness's service where it has one."""
 
-    def __init__(
-        self, launcher: Launcher, settings: LaunchSettings, limits: TurnLimits, stdout: Path, stderr: Path
-    ) -> None:
+    def __init__(self, launcher: Launcher, settings: LaunchSettings, limits: TurnLimits, files: TurnFiles) -> None:
         self._launcher = launcher
         self._settings = settings
         self._limits = limits
-        self._stdout = stdout
-        self._stderr = stderr
+        self._files = files
+        self._stdout = files.stdout
 
     def run(
         self, prompts: tuple[str, ...], on_start: Callable[[int], None], tick: Callable[[], None] | None
@@ -85,24 +103,61 @@ class TurnRunner:
         """
         outcome = RunOutcome()
         started = time.monotonic()
-        deadline = started + self._limits.timeout
-        for number, prompt in enumerate(prompts, 1):
-            if self._limits.stop.received is not None:
-                outcome.ended_by = Cause.STOP_SIGNAL
-                break
-            say(f"turn {number} of {len(prompts)}")
-            outcome.ended_by, code = self._run_turn(prompt, outcome.root_session_id, deadline, on_start, tick)
-            outcome.exit_codes.append(code)
-            outcome.session_ids = self._launcher.session_ids(self._stdout)
-            if outcome.ended_by is not Cause.HARNESS_ENDED or code != 0:
-                break
-            if number < len(prompts) and not self._can_go_on(outcome):
-                break
+        with self._service(on_start) as service:
+            cause = None if service is None else service.wait_until_ready(self._limits.causes, tick)
+            if cause is not None:
+                outcome.ended_by = cause
+            else:
+                self._run_turns(prompts, outcome, service, started + self._limits.timeout, on_start, tick)
         outcome.turns_not_run = len(prompts) - len(outcome.exit_codes)
         outcome.answered = self._launcher.has_answered(self._stdout)
         outcome.seconds = time.monotonic() - started
         self._note_oddities(outcome)
         return outcome
+
+    @contextlib.contextmanager
+    def _service(self, on_start: Callable[[int], None]) -> Iterator[RunningService | None]:
+        service = self._launcher.service(self._settings)
+        if service is None:
+            yield None
+            return
+        say("starting the harness's service")
+        with running(service, self._settings, self._files.service, GRACE_SECONDS, on_start) as started:
+            yield started
+
+    def _run_turns(
+        self,
+        prompts: tuple[str, ...],
+        outcome: RunOutcome,
+        service: RunningService | None,
+        deadline: float,
+        on_start: Callable[[int], None],
+        tick: Callable[[], None] | None,
+    ) -> None:
+        for number, prompt in enumerate(prompts, 1):
+            if self._limits.stop.received is not None:
+                outcome.ended_by = Cause.STOP_SIGNAL
+                return
+            say(f"turn {number} of {len(prompts)}")
+            turn = self._launcher.turn(self._settings, prompt, outcome.root_session_id)
+            outcome.ended_by, code = self._run_turn(turn, service, deadline, on_start, tick)
+            outcome.exit_codes.append(code)
+            outcome.session_ids = self._launcher.session_ids(self._stdout)
+            if service is not None and outcome.ended_by is Cause.HARNESS_ENDED:
+                self._drain(service, outcome, tick)
+            if outcome.ended_by is not Cause.HARNESS_ENDED or outcome.errors or code != 0:
+                return
+            if number < len(prompts) and not self._can_go_on(outcome):
+                return
+
+    def _drain(self, service: RunningService, outcome: RunOutcome, tick: Callable[[], None] | None) -> None:
+        """Subtasks outlive the turn. When they are not waited for to the end, that is an error beside a good turn."""
+        cause = service.drain(self._limits.causes, self._settings.drain_timeout, tick)
+        if cause is Cause.SERVICE_ENDED:
+            message = "the harness's service ended while subtasks were waited for"
+            outcome.errors.append(Gap(AttemptErrorCode.DRAIN_FAILED, message))
+        elif cause is not None:
+            outcome.ended_by = cause
 
     def _can_go_on(self, outcome: RunOutcome) -> bool:
         """A further turn resumes the session that the harness itself has named, and never "the latest"."""
@@ -115,7 +170,7 @@ class TurnRunner:
 
     def _note_oddities(self, outcome: RunOutcome) -> None:
         if outcome.ended_by is Cause.DRAIN_TIMEOUT:
-            message = f"subtasks had not ended {self._settings.drain_timeout:g} seconds after the time limit"
+            message = f"subtasks had not ended after {self._settings.drain_timeout:g} seconds of waiting for them alone"
             outcome.errors.append(Gap(AttemptErrorCode.DRAIN_FAILED, message))
         if len(outcome.session_ids) > 1 and not outcome.errors:
             message = f"the harness announced {len(outcome.session_ids)} root sessions"
@@ -123,14 +178,13 @@ class TurnRunner:
 
     def _run_turn(
         self,
-        prompt: str,
-        session_id: str | None,
+        command: HarnessCommand,
+        service: RunningService | None,
         deadline: float,
         on_start: Callable[[int], None],
         tick: Callable[[], None] | None,
     ) -> tuple[Cause, int]:
-        command = self._launcher.turn(self._settings, prompt, session_id)
-        with self._stdout.open("ab") as out, self._stderr.open("ab") as err:
+        with self._stdout.open("ab") as out, self._files.stderr.open("ab") as err:
             start = out.tell()
             try:
                 process = subprocess.Popen(
@@ -148,18 +202,26 @@ class TurnRunner:
                 ) from None
         try:
             on_start(process.pid)
-            cause = self._wait(process.pid, start, deadline, tick)
+            cause = self._wait(process.pid, service, start, deadline, tick)
         finally:
-            # Also when it has ended well: what its tools left running would go on in a home that is taken away.
-            end_members(process.pid, self._settings.home, GRACE_SECONDS)
+            # Also when it has ended well: what its tools left running would go on in a home that is taken away. Beside
+            # a service only what the turn itself has started: the subtasks' processes are the service's.
+            end_members(process.pid, self._settings.home if service is None else None, GRACE_SECONDS)
             code = process.wait()
         return cause, code
 
-    def _wait(self, pid: int, start: int, deadline: float, tick: Callable[[], None] | None) -> Cause:
+    def _wait(
+        self,
+        pid: int,
+        service: RunningService | None,
+        start: int,
+        deadline: float,
+        tick: Callable[[], None] | None,
+    ) -> Cause:
         with process_descriptor(pid) as ended:
-            descriptors = {ended: Cause.HARNESS_ENDED, self._limits.stop.descriptor: Cause.STOP_SIGNAL}
-            if self._limits.proxy_descriptor is not None:
-                descriptors[self._limits.proxy_descriptor] = Cause.PROXY_DIED
+            descriptors = {ended: Cause.HARNESS_ENDED, **self._limits.causes}
+            if service is not None:
+                descriptors[service.descriptor] = Cause.SERVICE_ENDED
             cause = wait_for_first(descriptors, deadline, tick)
             if cause is not None:
                 return cause

@@ -20,6 +20,7 @@ class Cause(StrEnum):
     PROXY_DIED = "proxy"
     TIMEOUT = "timeout"
     DRAIN_TIMEOUT = "drain_timeout"
+    SERVICE_ENDED = "service"  # the harness's own process that works for all turns
     COLLECT_FAILED = "collect"  # it failed itself, or was killed
 
 

@@ -29,6 +29,9 @@ GAP = Gap(AttemptErrorCode.FILE_REFUSED, "a link")
         ([143], Cause.TIMEOUT, 0, ExecutionStatus.INTERRUPTED),
         ([1], Cause.PROXY_DIED, 0, ExecutionStatus.INTERRUPTED),
         ([143], Cause.DRAIN_TIMEOUT, 0, ExecutionStatus.COMPLETED),
+        ([0], Cause.DRAIN_TIMEOUT, 0, ExecutionStatus.COMPLETED),
+        ([1], Cause.DRAIN_TIMEOUT, 0, ExecutionStatus.FAILED),
+        ([0], Cause.SERVICE_ENDED, 0, ExecutionStatus.INTERRUPTED),
         ([143], Cause.DRAIN_TIMEOUT, 1, ExecutionStatus.INTERRUPTED),
     ],
 )
