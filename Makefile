@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP_QUIET := --quiet --disable-pip-version-check
-HARNESS ?=
+HARNESSES := $(patsubst harnesses/%/harness.sh,%,$(wildcard harnesses/*/harness.sh))
+HARNESS ?= $(HARNESSES)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test e2e bench demo schemas wheel harness-claude-code clean
+.PHONY: help setup lint format test e2e bench demo schemas wheel clean $(HARNESSES:%=harness-%)
 
 help: ## list the targets
 	@grep -hE '^[a-zA-Z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-22s %s\n", $$1, $$2}'
@@ -33,9 +34,9 @@ format: setup ## write the code in the project's format
 test: setup ## all tests that need no real harness
 	$(BIN)/python -m pytest -m "not e2e" -n 2
 
-e2e: setup ## the real harnesses against a scripted provider; one that cannot be had is reported as NOT RUN
-	scripts/install_harness.sh claude-code || [ $$? -eq 3 ]
-	$(BIN)/python -m pytest -m e2e tests/e2e -rs
+e2e: setup ## the real harnesses against a scripted provider (HARNESS=NAME: one); NOT RUN is what cannot be had
+	for name in $(HARNESS); do scripts/install_harness.sh $$name || [ $$? -eq 3 ] || exit 1; done
+	$(BIN)/python -m pytest -m e2e -rs $(foreach name,$(HARNESS),$(wildcard tests/e2e/test_$(subst -,_,$(name))*.py))
 
 bench: setup ## speed against the floors of docs/performance.md (on a quiet machine); writes the tables there
 	$(BIN)/python -m benchmarks --markdown docs/performance.md
@@ -49,8 +50,11 @@ schemas: setup ## write schemas/ from the models
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
 
-harness-claude-code: ## install the pinned Claude Code versions into a cache, linked from .harnesses/
-	scripts/install_harness.sh claude-code
+harness-NAME: ## install the pinned versions of a harness into a cache, linked from .harnesses/
+	@echo "make $(HARNESSES:%=harness-%)"
+
+$(HARNESSES:%=harness-%): harness-%:
+	scripts/install_harness.sh $*
 
 clean: ## remove what the targets made, but not the harness cache
 	rm -rf $(VENV) dist build demo-attempt .pytest_cache .mypy_cache .ruff_cache .hypothesis
