@@ -47,6 +47,30 @@ def test_coverage_by_id_is_one_sided(
 
 
 @pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("a", {}), ("b", {})], (2, [], 0)),
+        ([("a", FAILED), ("a", {}), ("b", {})], (2, [], 0)),
+        ([("a", FAILED), ("b", {})], (1, ["a"], 0)),
+        ([("a", {}), ("b", {}), ("other", {})], (2, [], 1)),
+        ([("a", {}), (None, {})], (1, ["b"], 1)),
+    ],
+)
+def test_an_id_that_the_request_brought_counts_only_with_an_answer(
+    calls: list[tuple[str | None, dict[str, Any]]], expected: tuple[Any, ...]
+) -> None:
+    """It says that an output was asked for; a failed attempt at it is no output."""
+    native = dataclasses.replace(BY_ID, field="header:x-roller-request")
+    made = [
+        surveyed(response=response, recorded={"roller_headers": [("x-roller-request", value)] if value else []})
+        for value, response in calls
+    ]
+    identities = [Identity(IdentityStatus.RESOLVED, "root", (), ())] * len(made)
+    got = native_output_coverage(native, made, identities)
+    assert (got.observed, got.missing, got.surplus_calls) == expected
+
+
+@pytest.mark.parametrize(
     ("owners", "expected"),
     [
         (["root", "root"], (2, 2, 0, "complete")),

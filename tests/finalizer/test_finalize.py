@@ -11,14 +11,24 @@ from typing import Any
 import pytest
 import zstandard
 
-from roller_capture.capture_protocol import ContextProbe, Delivery, NotificationItem
+from roller_capture import finalize_attempt as finalize_attempt_module
+from roller_capture.capture_protocol import (
+    AdapterInput,
+    ContextProbe,
+    Delivery,
+    NativeCapture,
+    NativeSource,
+    NotificationItem,
+    PurposeClaim,
+)
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
-from roller_capture.vocabulary import BoundBy, DebugRetention, DeliveryKind, ExecutionStatus
+from roller_capture.vocabulary import BoundBy, DebugRetention, DeliveryKind, ExecutionStatus, Purpose
 from tests.support.attempts import (
     CHILD_AGENT,
     AttemptBuilder,
     delivered,
+    evidence,
     gzipped,
     message_body,
     native_capture,
@@ -394,3 +404,52 @@ def test_a_damaged_launcher_file_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     use_capture(monkeypatch, family_capture())
     errors = finalize_attempt(builder.build(), FinalizeRequest()).manifest["errors"]
     assert [(error["code"], error["source"]) for error in errors] == [("native_log_unreadable", "launcher.json")]
+
+
+def test_calls_without_the_hooks_header_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook was not asked for them; what the harness itself marks as a side call need not have it."""
+    builder = AttemptBuilder(tmp_path)
+    ask = {"role": "user", "content": "ask"}
+    for number, sent in enumerate((True, False, False, False), 1):
+        headers = (("x-roller-session", "s1"),) if sent else ()
+        builder.call(request_body(ask), message_body(f"msg_{number}"), roller_headers=headers)
+    title = PurposeClaim("response_id", "msg_4", Purpose.TITLE, evidence(), side_call=True)
+    native = dataclasses.replace(
+        native_capture(participant("root"), response_ids={f"msg_{number}": "root" for number in (1, 2, 3, 4)}),
+        purpose_claims=(title,),
+        hook_header="x-roller-session",
+    )
+    use_capture(monkeypatch, native)
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    [error] = [item for item in manifest["errors"] if item["code"] == "hook_not_seen"]
+    assert error["count"] == 2
+    assert manifest["capture_status"] == "partial"
+
+
+def test_an_adapter_sees_our_headers_and_has_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it writes there can be evidence, and is gone from the attempt afterwards."""
+    builder = AttemptBuilder(tmp_path)
+    ask = request_body({"role": "user", "content": "ask"})
+    builder.call(ask, message_body("msg_1"), roller_headers=(("x-roller-session", "s1"),))
+
+    def adapter(source: AdapterInput) -> NativeCapture:
+        assert source.wire_headers["x-roller-session"] == {"s1"}
+        assert source.scratch is not None
+        assert list(source.scratch.iterdir()) == []
+        extract = source.scratch / "rows"
+        extract.write_text('{"table": "session", "id": "s1"}\n')
+        return native_capture(
+            participant("root"), response_ids={"msg_1": "root"}, sources=(NativeSource("state.db.jsonl", extract),)
+        )
+
+    monkeypatch.setattr(finalize_attempt_module, "find_adapter", lambda _name: adapter)
+    request = FinalizeRequest(debug_retention=DebugRetention.FULL)
+    manifest = finalize_attempt(builder.build(), request).manifest
+    assert (tmp_path / "raw/native/state.db.jsonl").read_text() == '{"table": "session", "id": "s1"}\n'
+    assert sorted({name.partition("/")[0] for name in manifest["files"]}) == ["calls.jsonl", "raw", "relations.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "calls.jsonl",
+        "manifest.json",
+        "raw",
+        "relations.jsonl",
+    ]

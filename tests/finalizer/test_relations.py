@@ -238,6 +238,37 @@ def test_a_notification_needs_its_bound_id_and_its_text_in_the_request(
     assert codes == faults
 
 
+@pytest.mark.parametrize(
+    ("calls", "in_context", "faults"),
+    [
+        ([("root", "u1", True), ("root", "u1", True)], ["call_0", "call_1"], []),
+        ([("root", "u0", True), ("root", "u1", True)], ["call_0", "call_1"], []),
+        ([("root", "u1", False), ("root", "u1", True)], [], ["native_relation_unproven"]),
+        ([("root", "u0", True)], [], ["native_relation_unproven"]),
+        ([("c", "u1", True), ("root", "u1", True)], [], ["native_relation_unproven"]),
+        ([(None, "u1", True)], [], ["native_relation_unproven"]),
+    ],
+)
+def test_a_notification_may_be_bound_by_a_header_of_the_first_call_that_must_hold_it(
+    calls: list[tuple[str | None, str, bool]], in_context: list[str], faults: list[str]
+) -> None:
+    """Where a log has no response ids, a hook sends the message's id; retries and later calls carry the same one."""
+    item = NotificationItem(TEXTS, "u1", field="header:x-roller-user-message-id")
+    made = [
+        (
+            owner,
+            surveyed(
+                request={"notifications": NOTED if held else {}},
+                recorded={"roller_headers": [("x-roller-user-message-id", message)]},
+            ),
+        )
+        for owner, message, held in calls
+    ]
+    native = native_capture(ROOT, CHILD, relations=(NOTICE,), context_probes=(ContextProbe(NOTICE, item),))
+    _, found, codes = relate(native, *made)
+    assert ([item.context_call_id for item in found], codes) == (in_context, faults)
+
+
 def test_a_notification_to_another_receiver_is_looked_for_in_that_ones_requests() -> None:
     """A grandchild's notification goes to the root when its launcher has finished."""
     relation = dataclasses.replace(NOTICE, parent_key="c", child_key="g", receiver_key="root")

@@ -98,6 +98,7 @@ class AttemptBuilder:
         session: str | None = ROOT_SESSION,
         agent: str | None = None,
         headers: tuple[tuple[str, str], ...] = (),
+        roller_headers: tuple[tuple[str, str], ...] = (),
         response_headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),),
         path: str = "/v1/messages",
         protocol: str = "anthropic-messages",
@@ -125,7 +126,7 @@ class AttemptBuilder:
             http_version="HTTP/1.1",
             headers=[list(pair) for pair in sent],
             other_headers=["x-api-key"],
-            roller_headers=[],
+            roller_headers=[list(pair) for pair in roller_headers],
             content_encoding=content_encoding,
         )
         self.event(
