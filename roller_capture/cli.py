@@ -340,6 +340,53 @@ def decode(
 
 
 @app.command()
+def acceptance(
+    harness: Annotated[str, typer.Option(metavar="NAME", help="The harness to try.")],
+    scenario: Annotated[list[str] | None, typer.Option(help="One scenario; may be repeated [default: all].")] = None,
+    protocol: Annotated[Protocol | None, typer.Option(help="The protocol that the harness is to speak.")] = None,
+    harness_bin: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The program [default: newest in .harnesses/, then PATH].")
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option(metavar="URL", help="A real service instead of the scripted one; it costs tokens.")
+    ] = None,
+    api_key_env: Annotated[str | None, typer.Option(metavar="VAR", help="The variable with the key for it.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model to ask it for.")] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for each scenario.")] = 300.0,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the runs in this directory.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Run the real harness against a scripted model service and check each capture against what really happened.
+
+    Example: roller-capture acceptance --harness claude-code --scenario parallel
+    """
+    from roller_capture.acceptance.command import AcceptanceRequest, run_acceptance
+
+    key = None if api_key_env is None else os.environ.get(api_key_env)
+    if (api_base is None) != (api_key_env is None):
+        _fail(RollerError("--api-base and --api-key-env go together", exit_code=2))
+    if api_key_env is not None and not key:
+        _fail(RollerError(f"{api_key_env} is not set: it has to hold the key for --api-base", exit_code=2))
+    if api_base is not None and scenario:
+        _fail(RollerError("--scenario needs the scripted service: leave --api-base away", exit_code=2))
+    if api_base is None and model is not None:
+        _fail(RollerError("--model is for a real service: give --api-base too", exit_code=2))
+    request = AcceptanceRequest(
+        harness=harness,
+        scenarios=tuple(scenario or ()),
+        harness_bin=harness_bin,
+        protocol=protocol,
+        api_base=api_base,
+        model=model,
+        key=key,
+        timeout=timeout,
+        as_json=json_output,
+        keep=keep,
+    )
+    raise typer.Exit(run_acceptance(request))
+
+
+@app.command()
 def view(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,

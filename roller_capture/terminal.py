@@ -1,13 +1,16 @@
 """What a person sees: one-line messages without raw control characters, and progress on long work."""
 
 import contextlib
+import io
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from roller_capture.errors import RollerError
 
@@ -50,6 +53,16 @@ def answer(text: str) -> None:
         raise
     except (OSError, ValueError) as error:
         raise RollerError(f"the output could not be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout: as wide as the terminal, or in a pipe as wide as it wants to be, without lines."""
+    wide = sys.stdout is None or not sys.stdout.isatty()
+    table.box = box.SIMPLE_HEAD if not wide else None
+    console = Console(file=io.StringIO(), width=10_000 if wide else None, highlight=False)
+    console.print(table)
+    text = console.file.getvalue() if isinstance(console.file, io.StringIO) else ""
+    answer("\n".join(line.rstrip() for line in text.rstrip("\n").split("\n")))
 
 
 @contextlib.contextmanager

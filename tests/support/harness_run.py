@@ -17,7 +17,7 @@ from roller_capture.scripted_provider import ScriptedProvider
 from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.vocabulary import DebugRetention
 from tests.support.capture import Capture, read_lines, roller_capture
-from tests.support.collecting import REAL_KEY, alive, collecting, until
+from tests.support.collecting import REAL_KEY, REPOSITORY, alive, collecting, until
 from tests.support.harness_install import HarnessMissingError, harness_binary
 from tests.support.truth_table import TruthTable
 
@@ -30,6 +30,12 @@ def binary(harness: str, version: str) -> Path:
         # A harness that could not be had is no fault of ours: the summary says so loudly, and nothing fails. One that
         # is installed wrongly fails earlier, in scripts/install_harness.sh.
         pytest.skip(f"NOT RUN: {error}")
+
+
+def pinned_binary(harness: str) -> Path:
+    """The newest pinned version's program, or a skip."""
+    versions = sorted(folder.name for folder in (REPOSITORY / "harnesses" / harness).iterdir() if folder.is_dir())
+    return binary(harness, versions[-1])
 
 
 class HarnessRun:

@@ -1,0 +1,121 @@
+"""What a scenario must give, beyond what the provider's own record tells."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from roller_capture.scripted_provider.scenario import Scenario
+
+SCENARIO_NAMES = (
+    "ordinary",
+    "single",
+    "parallel",
+    "identical-prompts",
+    "file-sharing",
+    "tool-error",
+    "tool-configs",
+    "background",
+    "nested",
+    "child-failure",
+    "resumed-child",
+    "compaction",
+    "cross-process-resume",
+    "cut-stream",
+    "killed",
+)
+"""The scenarios that every harness is held to (design section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """One delegating tool call, in the script's words.
+
+    `child` and `parent` are owners. `end` is the type of the relation that its end gives, `None` where nothing was
+    delivered. `receiver` is whom the result reached. `same_call`: a further child of the tool call before. `refused`:
+    the harness answered the tool call itself, and there is no child.
+    """
+
+    child: str
+    parent: str = "root"
+    background: bool = False
+    end: str | None = "child_completed"
+    receiver: str = "root"
+    same_call: bool = False
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The rest of the truth about one run.
+
+    `delegations` stand in the order in which the provider was asked for them. `ended` names the agents that did not
+    end well, with their status. `pending` are the children of a pending lifecycle. `reasons` are those of a capture
+    that is not complete, with their counts, and `errors` the codes of what the attempt itself must name. `unattributed`
+    is the number of calls that nothing can attribute.
+    """
+
+    delegations: tuple[Delegation, ...] = ()
+    ended: Mapping[str, str] = field(default_factory=dict)
+    pending: frozenset[str] = frozenset()
+    lifecycle: str | None = None
+    """Where it is neither complete nor pending."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    unattributed: int = 0
+    execution: str = "completed"
+
+
+class NotApplicableReason(StrEnum):
+    """Why a harness cannot do a scenario. Each entry of a plan names the run that shows the refusal."""
+
+    NO_DELEGATION = "no_delegation"  # the bundled profile has no subagents at all
+    NO_BACKGROUND = "no_background"  # delegations are always waited for
+    NO_NESTING = "no_nesting"  # a child cannot delegate
+    NO_RESUMED_CHILD = "no_resumed_child"  # a child that has ended cannot be given more to do
+    NO_TOOL_CONFIGS = "no_tool_configs"  # all agents have the same tools and model
+    NO_COMPACTION = "no_compaction"  # nothing makes it compact without a person
+    NO_SESSION_RESUME = "no_session_resume"  # a second process begins a new session
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """`proof` is the scenario whose run shows the refusal: it is run, and must give what it says."""
+
+    reason: NotApplicableReason
+    proof: str
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One scenario as one harness runs it.
+
+    `scenario` is its name among the harness's scripts. `more_prompts` are further turns, each a process of its own.
+    `kill` ends the harness's process with SIGKILL when the script holds an answer. `options` are further options of
+    `collect`.
+    """
+
+    scenario: str
+    expected: Expected
+    more_prompts: tuple[str, ...] = ()
+    kill: bool = False
+    options: tuple[str, ...] = ()
+
+
+def no_arguments(scenario: Scenario) -> tuple[str, ...]:  # noqa: ARG001
+    """For harnesses whose scripts need nothing."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A harness: its scripts as `module:NAME`, the names of its delegating tools, and what each scenario must give."""
+
+    scripts: str
+    delegation_tools: tuple[str, ...]
+    cells: Mapping[str, Cell | NotApplicable]
+    request: str
+    """What a person would write so that a real model delegates once, for runs against a real service."""
+    arguments: Callable[[Scenario], tuple[str, ...]] = no_arguments
+    """How the harness is told what a script needs of it (`Scenario.environment`), since `collect` hands no variables
+    on: as further arguments of the harness."""

@@ -1,0 +1,1 @@
+"""What each harness must give in each scenario: one module `NAME.py` (dashes as underscores) with a `PLAN`."""

@@ -1,0 +1,110 @@
+"""The command around the runs: wrong calls, rows, exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from roller_capture.acceptance import command
+from roller_capture.acceptance.captured_run import Capture
+from roller_capture.acceptance.expected import SCENARIO_NAMES, NotApplicable, NotApplicableReason
+from roller_capture.acceptance.run import RunFailedError
+from roller_capture.cli import app
+from roller_capture.errors import RollerError
+from roller_capture.harnesses import HARNESSES
+from roller_capture.launchers.binaries import Binary
+from tests.support.one_delegation import captured, good
+
+PLANNED = [
+    name for name in HARNESSES if (Path(command.__file__).parent / "plans" / f"{name.replace('-', '_')}.py").is_file()
+]
+
+
+@pytest.mark.parametrize("harness", PLANNED)
+def test_every_plan_has_all_scenarios_and_scripts_for_them(harness: str) -> None:
+    """Each of the fifteen is either run or said not to apply, for a reason from the closed list."""
+    plan = command.find_plan(harness)
+    assert list(plan.cells) == [name for name in SCENARIO_NAMES if name in plan.cells]
+    assert set(plan.cells) == set(SCENARIO_NAMES)
+    for entry in plan.cells.values():
+        refused = isinstance(entry, NotApplicable)
+        script = command.find_script(plan, entry.proof if isinstance(entry, NotApplicable) else entry.scenario)
+        assert script.prompt
+        assert not refused or isinstance(entry.reason, NotApplicableReason)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--harness", "emacs"], "'emacs' is no known harness"),
+        (["--harness", "claude-code", "--scenario", "dance"], "'dance' is no scenario: use one of ordinary"),
+        (["--harness", "claude-code", "--api-base", "http://x"], "--api-base and --api-key-env go together"),
+        (["--harness", "claude-code", "--api-key-env", "NONE"], "--api-base and --api-key-env go together"),
+        (["--harness", "claude-code", "--api-base", "http://x", "--api-key-env", "UNSET_KEY"], "UNSET_KEY is not set"),
+        (["--harness", "claude-code", "--model", "m"], "--model is for a real service"),
+        (["--harness", "claude-code", "--harness-bin", "/no/such"], "--harness-bin /no/such: is no file"),
+    ],
+)
+def test_wrong_calls_are_said_in_one_line(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is run."""
+    result = CliRunner().invoke(app, ["acceptance", *arguments])
+    code = result.exception.exit_code if isinstance(result.exception, RollerError) else result.exit_code
+    said = f"{result.exception}{result.stderr}{capsys.readouterr().err}"
+    assert (code, text in said) == (2, True), said
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """No harness: each run gives what stands here."""
+    published = good()
+    outcome: dict[str, Any] = {"published": published, "error": None}
+
+    def run(*_: object) -> Capture:
+        if outcome["error"]:
+            raise RunFailedError(outcome["error"])
+        return captured(outcome["published"])
+
+    monkeypatch.setattr(command, "run_cell", run)
+    monkeypatch.setattr(command, "find_binary", lambda *_: Binary(Path("/bin/true"), "9.9"))
+    return outcome
+
+
+def test_a_row_for_each_run(played: dict[str, Any]) -> None:
+    """Passed; then failed, with what differs, and exit code 1."""
+    arguments = ["acceptance", "--harness", "claude-code", "--scenario", "single", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    [row] = json.loads(result.stdout)
+    assert row == {
+        "harness": "claude-code",
+        "version": "9.9",
+        "scenario": "single",
+        "protocol": "anthropic-messages",
+        "model": "scripted-model",
+        "result": "passed",
+        "reason": None,
+        "calls": 3,
+        "relations": 4,
+        "wrong": 0,
+        "unattributed": 0,
+        "differences": [],
+    }
+    del played["published"]["relations"][0]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    [row] = json.loads(result.stdout)
+    assert (row["result"], row["differences"]) == ("failed", ["1 relation spawn of child-a missing"])
+
+
+def test_the_table_is_plain_in_a_pipe(played: dict[str, Any]) -> None:
+    """One line a row, however long what differs is; what `collect` said last is there when nothing was published."""
+    played["error"] = "collect published nothing; its last words: " + "x" * 250
+    result = CliRunner().invoke(app, ["acceptance", "--harness", "claude-code", "--scenario", "single"])
+    assert result.exit_code == 1
+    title, heading, row = result.stdout.splitlines()
+    assert title.startswith("claude-code 9.9")
+    assert heading.split()[:2] == ["scenario", "result"]
+    assert row.split()[:2] == ["single", "failed"]
+    assert row.endswith("x" * 250)

@@ -1,0 +1,102 @@
+"""What the acceptance finds when a capture is not as the provider's record says."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from roller_capture.acceptance.expected import Delegation, Expected
+from roller_capture.acceptance.judge import differences
+from roller_capture.acceptance.truth_table import TruthTable
+from tests.support.one_delegation import captured, good, mark
+
+ONE_CHILD = Expected((Delegation("child-a"),))
+
+
+def judged(published: Mapping[str, Any], expected: Expected = ONE_CHILD) -> list[str]:
+    """What differs."""
+    return differences(TruthTable(captured(published), ("Agent",)), expected)
+
+
+def test_a_capture_as_it_must_be_has_no_difference() -> None:
+    """The starting point of all that follows."""
+    assert judged(good()) == []
+
+
+def _owner(number: int, owner: str | None) -> Callable[[dict[str, Any]], None]:
+    def change(published: dict[str, Any]) -> None:
+        published["calls"][number - 1]["participant_id"] = owner
+
+    return change
+
+
+def _drop(what: str, number: int) -> Callable[[dict[str, Any]], None]:
+    def change(published: dict[str, Any]) -> None:
+        del published[what][number]
+
+    return change
+
+
+def _set(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(published: dict[str, Any]) -> None:
+        place = published
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("break_it", "text"),
+    [
+        (_owner(3, "p2"), "1 calls have a wrong owner"),
+        (_owner(3, None), "1 calls have no owner, not 0"),
+        (_drop("calls", 1), "1 requests are no call"),
+        (_set("calls", 1, "response_id", value=f"msg_{mark(1)}"), "or one that another shows"),
+        (_set("calls", 1, "response_id", value="msg_none"), "shows 0 answers"),
+        (_drop("relations", 0), "1 relation spawn of child-a missing"),
+        (_set("relations", 1, "type", value="child_failed"), "1 relation child_failed of child-a not true"),
+        (_set("relations", 0, "parent_call_id", value="c3"), "1 relation spawn of child-a not true"),
+        (_set("relations", 3, "context_call_id", value="c1"), "1 relation result_in_context of child-a not true"),
+        (_set("relations", 0, "tool_call_id", value="toolu_b"), "1 relation spawn of child-a missing"),
+        (_set("relations", 3, "context_pointer", value="/messages/7"), "a context pointer leads to nothing"),
+        (_set("calls", 2, "context", "messages", 1, value=""), "leads to something empty"),
+        (
+            _set("manifest", "participants", 1, "execution_status", value="failed"),
+            "child of root, failed, not",
+        ),
+        (_set("manifest", "participants", 1, "parent_participant_id", value=None), "child-a is child, completed, not"),
+        (_set("manifest", "lifecycle", "status", value="unknown"), "lifecycle is 'unknown', not 'complete'"),
+        (_set("manifest", "lifecycle", "pending_participant_ids", value=["p2"]), "pending is {'child-a'}"),
+        (_set("manifest", "status_reasons", value=[{"code": "errors", "count": 1}]), "reasons is {'errors': 1}"),
+        (_set("manifest", "errors", value=[{"code": "hook_not_seen"}]), "errors is ['hook_not_seen']"),
+        (_set("manifest", "capture_status", value="partial"), "capture is 'partial'"),
+        (_set("manifest", "execution_status", value="failed"), "execution is 'failed'"),
+        (_set("calls", 0, "export_status", value="blocked"), "2 calls are exportable, not 3"),
+        (_set("code", value=1), "it does not validate: a finding"),
+    ],
+)
+def test_every_fault_is_found(break_it: Callable[[dict[str, Any]], None], text: str) -> None:
+    """And said in words."""
+    published = copy.deepcopy(good())
+    break_it(published)
+    assert any(text in difference for difference in judged(published)), judged(published)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (Expected(), "there were more delegations than the scenario has"),
+        (Expected((Delegation("child-a"), Delegation("child-b"))), "was not asked to delegate to child-b"),
+        (Expected((Delegation("child-a", parent="child-b"),)), "was not asked to delegate to child-a"),
+        (Expected((Delegation("child-a", background=True),)), "launch_acknowledged of child-a missing"),
+        (Expected((Delegation("", refused=True),)), "participant child-a is child of root, completed, not missing"),
+        (Expected((Delegation("child-a"), Delegation("child-b", same_call=True))), "spawn of child-b missing"),
+        (Expected((Delegation("child-a"),), unattributed=1), "0 calls have no owner, not 1"),
+    ],
+)
+def test_another_story_than_the_scripts_is_found(expected: Expected, text: str) -> None:
+    """A harness that did something else than it was told to do."""
+    assert any(text in difference for difference in judged(good(), expected)), judged(good(), expected)
