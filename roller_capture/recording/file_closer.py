@@ -50,8 +50,14 @@ class FileCloser:
 
     def _start(self) -> None:
         if self._thread is None and not self._finishing.is_set():
-            self._thread = threading.Thread(target=self._run, name="roller-close", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="roller-close", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads: then here, and the next time anew
+                self._wanted.clear()
+                self._close_waiting()
+            else:
+                self._thread = thread
 
     def _run(self) -> None:
         while not self._finishing.is_set():

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,6 +178,22 @@ async def test_handles_are_given_back_soon(tmp_path: Path) -> None:
     for number in range(3):
         BodyFile(folder, f"{number:06d}.request", _never).close()
         await eventually(lambda: _handles(folder) == 0)
+
+
+def test_without_a_thread_files_are_closed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have all the threads that it is allowed."""
+    folder = WorkFolder(tmp_path / "work")
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    BodyFile(folder, "000001.request", _never).close()
+    assert _handles(folder) == 0
+    monkeypatch.undo()
+    BodyFile(folder, "000002.request", _never).close()
+    folder.close()
+    assert _handles(folder) == 0
 
 
 def _never(error: OSError) -> None:
