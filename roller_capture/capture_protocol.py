@@ -195,8 +195,11 @@ class NotificationItem:
     """
 
     texts: tuple[str, ...]
-    value: str
+    value: str = ""
     field: str = "response_id"
+    item_id: str | None = None
+    """The id that the item itself has in every request that holds it (Responses: `input[].id`), where the log knows it.
+    It binds the item instead of `field` and `value`; the texts have to stand in that item all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,18 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class WireCall:
+    """The identity headers, the harness's and ours, that stood together in one call, by lower-case name in wire order.
+
+    `line` is that of its `request_headers` event in `events.jsonl`: the evidence of what it carried. A call without the
+    attempt's dummy credential is none of the harness's, and not listed.
+    """
+
+    headers: Mapping[str, tuple[str, ...]]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdapterInput:
     """What an adapter may look at.
 
@@ -229,13 +244,15 @@ class AdapterInput:
     holds, by lower-case name, the values that the harness's identity headers, and ours, had on the wire: only sessions
     seen there, and their descendants, are read from a user's home. `launcher` is `launcher.json`, or empty. `scratch`
     is an empty folder, removed once the attempt is published, for evidence that is no file by itself: the allowed
-    columns of a database.
+    columns of a database. `wire_calls` holds the same headers call by call, for harnesses whose headers tell more
+    together than apart; their order proves nothing.
     """
 
     native_root: Path | None
     wire_headers: Mapping[str, frozenset[str]]
     launcher: Mapping[str, object] = dataclasses.field(default_factory=dict)
     scratch: Path | None = None
+    wire_calls: tuple[WireCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

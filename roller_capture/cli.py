@@ -387,6 +387,26 @@ def acceptance(
 
 
 @app.command()
+def hooks(
+    harness: Annotated[str, typer.Argument(metavar="NAME", help="The harness that you start yourself.")],
+    install: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy the hook into this folder.")] = None,
+) -> None:
+    """Print where the hook of a harness is, and what to do with it, for runs without collect.
+
+    Example: pi -e "$(roller-capture hooks pi)" -p "count the files here"
+    """
+    from roller_capture.hook_files import hook_path, install_hook, steps
+
+    path = hook_path(harness) if install is None else install_hook(harness, install)
+    if path is None:
+        say(f"{harness} needs no hook: its own headers and logs say who made a call")
+        return
+    answer(str(path))
+    for step in steps(harness, path):
+        say(step)
+
+
+@app.command()
 def view(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,

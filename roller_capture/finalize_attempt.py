@@ -5,14 +5,14 @@ import dataclasses
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.adapter_registry import NO_ADAPTER_CAPTURE, find_adapter
-from roller_capture.capture_protocol import AdapterInput, Gap, NativeCapture, NativeSource
+from roller_capture.capture_protocol import AdapterInput, Gap, NativeCapture, NativeSource, WireCall
 from roller_capture.errors import RollerError
 from roller_capture.finalizer import FinalizeOptions, finalize_capture
 from roller_capture.finalizer.adapter_check import checked
@@ -35,6 +35,7 @@ from roller_capture.recording.disk_space import RESERVE_FILE
 from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
 from roller_capture.working_files import (
     WORK_DIR,
+    RecordedCall,
     WorkingAttempt,
     header_values_on_the_wire,
     read_regular_file,
@@ -184,7 +185,13 @@ def _read_native(
     root = request.native or (copied if copied.is_dir() and not copied.is_symlink() else None)
     ours = {name for call in attempt.calls for name, _ in call.roller_headers}
     names = ours.union(HARNESSES[harness].identity_headers)
-    source = AdapterInput(root, header_values_on_the_wire(attempt.calls, frozenset(names)), launcher, scratch)
+    source = AdapterInput(
+        root,
+        header_values_on_the_wire(attempt.calls, frozenset(names)),
+        launcher,
+        scratch,
+        tuple(_wire_call(call, names) for call in attempt.calls if not call.foreign_credential),
+    )
     try:
         adapter = find_adapter(harness)
         native = NO_ADAPTER_CAPTURE if adapter is None else checked(adapter(source))
@@ -193,6 +200,14 @@ def _read_native(
         native = dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
     native = dataclasses.replace(native, gaps=(*native.gaps, *_launcher_gaps(launcher)))
     return _with_copied_files(native, copied)
+
+
+def _wire_call(call: RecordedCall, names: Collection[str]) -> WireCall:
+    carried: dict[str, tuple[str, ...]] = {}
+    for name, value in (*call.headers, *call.roller_headers):
+        if name in names:
+            carried[name] = (*carried.get(name, ()), value)
+    return WireCall(carried, call.request_line)
 
 
 def _with_copied_files(native: NativeCapture, copied: Path) -> NativeCapture:

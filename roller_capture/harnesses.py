@@ -44,6 +44,8 @@ _ROWS: Final = (
             "x-opencode-project",
             "x-opencode-client",
         ),
+        adapter="roller_capture.adapters.opencode:read",
+        launcher="roller_capture.launchers.opencode:LAUNCHER",
     ),
     Harness(
         "codex",
@@ -58,17 +60,41 @@ _ROWS: Final = (
             "x-openai-memgen-request",
             "x-openai-internal-codex-responses-lite",
         ),
+        adapter="roller_capture.adapters.codex:read",
+        launcher="roller_capture.launchers.codex:LAUNCHER",
     ),
-    Harness("hermes", ()),
-    Harness("openclaw", ("traceparent",)),
-    Harness("pi", ("session_id", "session-id", "x-session-id", "x-session-affinity", "x-client-request-id")),
+    Harness(
+        "hermes",
+        (),
+        adapter="roller_capture.adapters.hermes:read",
+        launcher="roller_capture.launchers.hermes:LAUNCHER",
+    ),
+    Harness(
+        "openclaw",
+        ("traceparent",),
+        adapter="roller_capture.adapters.openclaw:read",
+        launcher="roller_capture.launchers.openclaw:LAUNCHER",
+    ),
+    Harness(
+        "pi",
+        ("session_id", "session-id", "x-session-id", "x-session-affinity", "x-client-request-id"),
+        adapter="roller_capture.adapters.pi:read",
+        launcher="roller_capture.launchers.pi:LAUNCHER",
+    ),
     Harness(
         "deepseek",
         ("x-deepseek-harness-session-id", "x-deepseek-harness-user-id", "x-deepseek-harness-compact"),
+        adapter="roller_capture.adapters.deepseek:read",
+        launcher="roller_capture.launchers.deepseek:LAUNCHER",
     ),
 )
 
 # People's own agents are often built on one of the seven, so `generic` keeps what any of them may send.
-_GENERIC: Final = Harness("generic", tuple(sorted({name for row in _ROWS for name in row.identity_headers})))
+_GENERIC: Final = Harness(
+    "generic",
+    tuple(sorted({name for row in _ROWS for name in row.identity_headers})),
+    adapter="roller_capture.adapters.generic:read",
+    launcher="roller_capture.launchers.generic:LAUNCHER",
+)
 
 HARNESSES: Final[dict[str, Harness]] = {row.name: row for row in (*_ROWS, _GENERIC)}

@@ -114,20 +114,25 @@ def _kill_when_held(process: subprocess.Popen[bytes], scenario: Scenario, settin
     while scenario.kill_when is not None and not scenario.kill_when.wait(_LOOK_EVERY):
         if process.poll() is not None:
             return
-    for pid in _children(process.pid):
+    executable = find_launcher(setting.harness).traits.executable.encode()
+    for pid in _descendants(process.pid):
         with contextlib.suppress(OSError):
-            if str(setting.binary.path).encode() in (_PROC / str(pid) / "cmdline").read_bytes():
+            line, name = ((_PROC / str(pid) / file).read_bytes() for file in ("cmdline", "comm"))
+            # Pi overwrites its command line with its name.
+            if str(setting.binary.path).encode() in line or name.strip() == executable:
                 os.kill(pid, signal.SIGKILL)
     time.sleep(_LOOK_EVERY)
 
 
-def _children(parent: int) -> list[int]:
-    found = []
+def _descendants(ancestor: int) -> set[int]:
+    parents: dict[int, int] = {}
     for entry in _PROC.iterdir():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1]) == parent:
-                found.append(int(entry.name))
-    return found
+            parents[int(entry.name)] = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    found = {ancestor}
+    while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= grown
+    return found - {ancestor}
 
 
 def _captured(provider: ScriptedProvider, attempt: Path, code: int, err: str) -> Capture:

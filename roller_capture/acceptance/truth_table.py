@@ -196,13 +196,22 @@ class TruthTable:
         Raises `ComparisonError` when the script was not asked for just these.
         """
         found: Counter[Relation] = Counter()
+        tasks = Counter(delegation.child for delegation in delegations)
+        given: Counter[str] = Counter()
         for (record, tool_id), delegation in self._paired(delegations):
+            task = given[delegation.child] if tasks[delegation.child] > 1 else None
+            given[delegation.child] += 1
             acknowledged = ["launch_acknowledged"] if delegation.background else []
             ended = ["result_delivered", delegation.end] if delegation.end else []
-            held_by = [later.nonce for later in self.capture.truth if tool_id in later.results_seen]
+            # A forked child's requests hold the items of its parent, too.
+            held_by = [
+                later.nonce
+                for later in self.capture.truth
+                if later.owner == delegation.parent and tool_id in later.results_seen
+            ]
             in_context = {"launch_ack_in_context" if delegation.background else "result_in_context": held_by}
             if delegation.background and delegation.end:
-                in_context["result_in_context"] = self._told(delegation)
+                in_context["result_in_context"] = self._told(delegation, task)
             pairs: list[tuple[str, str | None]] = [(kind, None) for kind in ["spawn", *acknowledged, *ended]]
             pairs += [(kind, nonce) for kind, nonces in in_context.items() for nonce in nonces]
             for kind, context_call in pairs:
@@ -221,9 +230,11 @@ class TruthTable:
             raise ComparisonError("there were more delegations than the scenario has")
         return [(call, delegation) for call, delegation in pairs if not delegation.refused]
 
-    def _told(self, delegation: Delegation) -> list[str]:
-        """Requests of the receiver that carry an answer of the child, or its error, outside of any tool result."""
-        own = {record.nonce for record in self.capture.truth if record.owner == delegation.child}
+    def _told(self, delegation: Delegation, task: int | None) -> list[str]:
+        """Requests of the receiver that carry an answer of the child, or its error, outside of any tool result; of a
+        child with several tasks its answer to this one, counted from 0."""
+        answers = [one.nonce for one in self.capture.truth if one.owner == delegation.child and not one.tools]
+        own = set(answers if task is None else answers[task : task + 1])
         return [
             record.nonce
             for record in self.capture.truth

@@ -23,7 +23,7 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.vocabulary import AttemptErrorCode
 
 LARGEST_VALUE: Final = 64 * 1024 * 1024
-"""Bytes of one column of one row; a row that holds more ends the reading of its table."""
+"""Bytes of one row; one that holds more is left out, and named."""
 
 _MOST_VARIABLES: Final = 500
 
@@ -81,8 +81,8 @@ class Database:
                 self._gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, what, source=self._source)
                 return
             columns = [name for name in table.columns if name in there]
-            order = [name for name in table.order if name in there]
-            yield from self._select(selection, columns, order)
+            if columns:
+                yield from self._select(selection, columns, there)
         except sqlite3.Error as error:
             reason = f"table {table.name} cannot be read on: {type(error).__name__}"
             self._gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=self._source)
@@ -103,28 +103,55 @@ class Database:
         found = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
         return frozenset(_text(row[1]) for row in found if row[6] == 0)  # neither hidden nor generated
 
-    def _select(self, selection: Selection, columns: list[str], order: list[str]) -> Iterator[Row]:
-        wanted = ", ".join(map(_quoted, columns))
-        query = f"SELECT {wanted} FROM {_quoted(selection.table.name)}"  # noqa: S608 - names are ours, and quoted
-        ordered = f" ORDER BY {', '.join(map(_quoted, order))}" if order else " ORDER BY rowid"
-        if selection.column is None:
-            yield from self._read(selection.table, columns, query + ordered, ())
+    def _select(self, selection: Selection, columns: list[str], there: frozenset[str]) -> Iterator[Row]:
+        """Finds the rows first, in their order, and then reads each by itself: so that a row which is too large costs
+        no other one. A table without row numbers is read in one go."""
+        table = selection.table
+        rowid = self._rowid_name(table.name, there)
+        wanted = self._wanted(columns)
+        order = [_quoted(name) for name in table.order if name in there] + ([rowid] if rowid else [])
+        if rowid is None:
+            for found in self._found(selection, wanted, order):
+                yield _row(found, table, columns)
             return
-        values = sorted(selection.values)
+        read = f"SELECT {wanted} FROM {_quoted(table.name)} WHERE {rowid} = ?"  # noqa: S608 - names are ours, and quoted
+        for (number,) in self._found(selection, rowid, order):
+            try:
+                found = self._connection.execute(read, (number,)).fetchone()
+            except sqlite3.DataError:  # longer than LARGEST_VALUE
+                reason = f"a row of table {table.name} is too large to be read"
+                self._gaps.add(AttemptErrorCode.NATIVE_LINE_UNREADABLE, reason, source=self._source)
+                continue
+            if found is not None:
+                yield _row(found, table, columns)
+
+    def _found(self, selection: Selection, wanted: str, order: list[str]) -> Iterator[tuple[Any, ...]]:
+        query = f"SELECT {wanted} FROM {_quoted(selection.table.name)}"  # noqa: S608 - as above
+        ordered = f" ORDER BY {', '.join(order)}" if order else ""
+        if selection.column is None:
+            yield from self._connection.execute(query + ordered)
+            return
+        values = sorted(filter(_has_utf8_form, selection.values))  # no row holds what SQLite cannot be asked for
         for start in range(0, len(values), _MOST_VARIABLES):
             some = values[start : start + _MOST_VARIABLES]
             chosen = f" WHERE {_quoted(selection.column)} IN ({', '.join('?' * len(some))})"
-            yield from self._read(selection.table, columns, query + chosen + ordered, tuple(some))
+            yield from self._connection.execute(query + chosen + ordered, some)
 
-    def _read(self, table: Table, columns: list[str], query: str, values: tuple[str, ...]) -> Iterator[Row]:
-        types = ", ".join(f"typeof({_quoted(name)})" for name in columns)
+    def _rowid_name(self, table: str, columns: frozenset[str]) -> str | None:
+        """A name of the row's number that no column has taken; `None` where the table has none."""
+        taken = {name.lower() for name in columns}
+        free = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+        if free is not None:
+            try:
+                self._connection.execute(f"SELECT {free} FROM {_quoted(table)} LIMIT 0")  # noqa: S608 - as above
+            except sqlite3.OperationalError:
+                return None
+        return free
+
+    @staticmethod
+    def _wanted(columns: list[str]) -> str:
         # Text comes as bytes, since it need not be UTF-8; only its type tells it from a BLOB.
-        for row in self._connection.execute(query.replace("SELECT ", f"SELECT {types}, ", 1), values):
-            kinds, cells = row[: len(columns)], row[len(columns) :]
-            yield {
-                name: _value(cell, kind, table.blobs.get(name, as_base64))
-                for name, kind, cell in zip(columns, kinds, cells, strict=True)
-            }
+        return ", ".join([*(f"typeof({_quoted(name)})" for name in columns), *map(_quoted, columns)])
 
 
 @contextmanager
@@ -180,6 +207,14 @@ def _connected(path: Path, source: str, gaps: GapLog) -> sqlite3.Connection | No
     return connection
 
 
+def _row(found: tuple[Any, ...], table: Table, columns: list[str]) -> Row:
+    kinds, cells = found[: len(columns)], found[len(columns) :]
+    return {
+        name: _value(cell, kind, table.blobs.get(name, as_base64))
+        for name, kind, cell in zip(columns, kinds, cells, strict=True)
+    }
+
+
 def _value(cell: object, kind: bytes, blob: Blob) -> object:
     if isinstance(cell, bytes):
         return blob(cell) if kind == b"blob" else _text(cell)
@@ -188,6 +223,14 @@ def _value(cell: object, kind: bytes, blob: Blob) -> object:
 
 def _text(data: bytes | str) -> str:
     return data if isinstance(data, str) else data.decode("utf-8", "replace")
+
+
+def _has_utf8_form(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _quoted(name: str) -> str:

@@ -167,6 +167,7 @@ class AttemptRunner:
             profile=plan.profile,
             drain_timeout=plan.drain_timeout,
             arguments=plan.arguments,
+            captured=plan.captured,
         )
 
     def _save(

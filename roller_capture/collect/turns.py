@@ -3,11 +3,12 @@
 import contextlib
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from roller_capture.capture_protocol import Gap
 from roller_capture.collect.process_family import end_members
@@ -184,14 +185,14 @@ class TurnRunner:
         on_start: Callable[[int], None],
         tick: Callable[[], None] | None,
     ) -> tuple[Cause, int]:
-        with self._stdout.open("ab") as out, self._files.stderr.open("ab") as err:
+        with self._stdout.open("ab") as out, self._files.stderr.open("ab") as err, _input(command) as given:
             start = out.tell()
             try:
                 process = subprocess.Popen(
                     command.arguments,
                     cwd=self._settings.workdir,
                     env=harness_environment(command, self._settings.home),
-                    stdin=subprocess.DEVNULL,
+                    stdin=given or subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
@@ -231,6 +232,18 @@ class TurnRunner:
             say(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
             cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
             return cause or Cause.DRAIN_TIMEOUT
+
+
+@contextlib.contextmanager
+def _input(command: HarnessCommand) -> Iterator[IO[bytes] | None]:
+    """What the process reads, as a file without a name, so that nobody has to feed it."""
+    if command.standard_input is None:
+        yield None
+        return
+    with tempfile.TemporaryFile() as stream:
+        stream.write(command.standard_input.encode("utf-8", "surrogateescape"))
+        stream.seek(0)
+        yield stream
 
 
 def tail_of(path: Path, secrets: tuple[str, ...], limit: int = 2000) -> str:

@@ -141,7 +141,7 @@ class Attributor:
         known = self._session_ids.get(key, frozenset())
         headers = [field.header for field in self._native.identity_fields if field.published_as == "session_id"]
         sent = {value for header in headers for value in call.recorded.header_values(header)}
-        return not known or not sent or bool(known & sent)
+        return not known or sent <= known
 
     def _by_absence(self, call: SurveyedCall) -> _Matched:
         claims = [claim for claim in self._absence if _fits(claim, call)]

@@ -69,4 +69,6 @@ def _purpose_claim(call: SurveyedCall, claims: Mapping[tuple[str, str], PurposeC
     fields += [(f"header:{name}", value) for name, value in (*call.recorded.headers, *call.recorded.roller_headers)]
     fields += [(f"context:{place}", value) for place, value in call.request.context_values.items()]
     found = [claims[item] for item in fields if item in claims]
+    # The harness's own mark on a side call says more than what the call has in common with its agent's turns.
+    found = [claim for claim in found if claim.side_call] or found
     return found[0] if len({claim.purpose for claim in found}) == 1 else None

@@ -68,19 +68,25 @@ def stage_kept_bodies(attempt: WorkingAttempt, staging: Staging) -> dict[str, st
 
 
 def stage_events(attempt: WorkingAttempt, call_ids: Sequence[str], kept: dict[str, str], staging: Staging) -> None:
-    """Writes the events again, with references into the published files in place of those into `work/`."""
+    """Writes the events again, with references into the published files in place of those into `work/`.
+
+    A line that is no event (counted as `event_unreadable`) becomes an empty one, so that locators keep their numbers.
+    """
     flows = {call.flow: (index + 1, call_ids[index]) for index, call in enumerate(attempt.calls)}
     path = attempt.directory / EVENTS
     with staging.open(f"{RAW}/{EVENTS}") as writer:
         if path.is_symlink() or not path.is_file():
             return
-        for _, line in event_lines(path):
+        written = 0
+        for number, line in event_lines(path):
             try:
                 event = json_text.parse(line)
             except json_text.JsonError:
-                continue  # counted as event_unreadable; its bytes cannot be an event
+                continue
             if isinstance(event, dict):
-                writer.write(json_text.dumps(_published_event(event, flows, kept, staging)) + b"\n")
+                published = json_text.dumps(_published_event(event, flows, kept, staging))
+                writer.write(b"\n" * (number - written - 1) + published + b"\n")
+                written = number
 
 
 def _published_event(

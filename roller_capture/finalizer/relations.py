@@ -43,8 +43,11 @@ class UsableProbe:
             places = request.tool_results.get(self.item.tool_call_id, ())
         else:
             held = request.notifications.get(self.item.texts, ())
-            places = tuple(one.pointer for one in held if one.digest == self.digest)
+            places = tuple(one.pointer for one in held if self._is_same(self.item, one))
         return places[0] if len(places) == 1 else None
+
+    def _is_same(self, item: NotificationItem, held: HeldText) -> bool:
+        return held.item_id == item.item_id if item.item_id is not None else held.digest == self.digest
 
 
 class ParentCalls:
@@ -134,7 +137,7 @@ class RelationWriter:
         receiver = relation.receiver_key if relation.receiver_key != relation.parent_key else None
         evidence = [self._evidence(item) for item in relation.evidence]
         if parent is not None:
-            evidence.append(self._formal(EvidenceKind.TOOL_CALL_ID, parent[0], relation.tool_call_id))
+            evidence.append(self._formal(EvidenceKind.TOOL_CALL_ID, parent[0], parent[1].tool_call_id))
         if context_index is not None:
             evidence.append(self._formal(EvidenceKind.REQUEST_CONTEXT, context_index, None))
         return RelationRecord(
@@ -193,7 +196,7 @@ def usable_probes(
     usable: list[UsableProbe] = []
     faults: list[AttemptFault] = []
     for probe in native.context_probes:
-        if isinstance(probe.item, NotificationItem):
+        if isinstance(probe.item, NotificationItem) and probe.item.item_id is None:
             held = _held_by_answer(probe, probe.item, calls, identities)
             if len(held) == 1:
                 usable.append(UsableProbe(probe.relation, probe.item, held[0].digest))
@@ -201,7 +204,7 @@ def usable_probes(
                 message = "the notification does not stand, once, in the request that it should have caused"
                 faults.append(_unproven(probe, AttemptErrorCode.NATIVE_RELATION_UNPROVEN, message))
         elif uses[_tool_use(probe)] > 1:
-            faults.append(_unproven(probe, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, "its tool id is not unique"))
+            faults.append(_unproven(probe, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, "its tool or item id is not unique"))
         else:
             usable.append(UsableProbe(probe.relation, probe.item))
     return usable, faults
@@ -210,6 +213,8 @@ def usable_probes(
 def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:
     if isinstance(probe.item, ToolResultItem):
         return receiver_key(probe.relation), probe.item.tool_call_id, probe.relation.task_index
+    if probe.item.item_id is not None:
+        return receiver_key(probe.relation), probe.item.item_id, None
     return None
 
 

@@ -53,10 +53,12 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class HeldText:
-    """A message or block that holds a notification: where it stands, and the digest of its whole text."""
+    """A message or block that holds a notification: where it stands, the digest of its whole text, and the id of the
+    item of `input` that it belongs to, where there is one."""
 
     pointer: str
     digest: str
+    item_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +259,19 @@ def _find_notifications(
             continue
         for texts in wanted:
             if all(part in text for part in texts):
-                held = HeldText(place, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+                digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+                held = HeldText(place, digest, _item_id(context, place))
                 found[texts] = (*found.get(texts, ()), held)
     return found
+
+
+def _item_id(context: Any, place: str) -> str | None:
+    """The id of the item of a Responses `input` that the place lies in."""
+    _, member, *rest = place.split("/")
+    if member != "input" or not rest:
+        return None
+    item = json_text.resolve_pointer(context, f"/input/{rest[0]}")
+    return _text_member(item, "id")
 
 
 def _find_values(context: Any, pointers: frozenset[str]) -> dict[str, str]:

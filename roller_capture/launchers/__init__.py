@@ -45,7 +45,8 @@ class LaunchSettings:
     """One attempt, as the harness is to see it.
 
     `base_url` has no trailing `/v1`; it is `None` only in an uncaptured run without `--api-base`. `home`, `temporary`
-    and `workdir` exist; the first two are this attempt's own. `drain_timeout` is in seconds.
+    and `workdir` exist; the first two are this attempt's own. `drain_timeout` is in seconds. `captured` says whether
+    the calls are recorded: what the protocol permits only then must be off without it.
     """
 
     binary: Path
@@ -60,14 +61,17 @@ class LaunchSettings:
     profile: str | None
     drain_timeout: float
     arguments: tuple[str, ...]
+    captured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessCommand:
-    """A process to start: its arguments, and what its environment has beyond the common allow-list."""
+    """A process to start: its arguments, what its environment has beyond the common allow-list, and what it reads from
+    its standard input (`None`: nothing)."""
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
+    standard_input: str | None = None
 
 
 class HarnessService(Protocol):

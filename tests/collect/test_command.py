@@ -32,7 +32,6 @@ def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CollectReque
     ("changes", "said"),
     [
         ({"harness": "claude"}, "no known harness: use one of claude-code"),
-        ({"harness": "generic"}, "cannot start generic yet"),
         ({"prompts": ()}, "--prompt"),
         ({"prompts": ("one", " ")}, "empty"),
         ({"prompts": ("a\0b",)}, "NUL"),

@@ -25,7 +25,9 @@ if "dies" in sys.argv: sys.exit(3)
 print("ready", flush=True)
 while True:
     if (home / "turn").exists():
-        if "dies-draining" in sys.argv: sys.exit(3)
+        if "dies-draining" in sys.argv:
+            if (home / "asked").exists(): sys.exit(3)
+            continue
         if "never-settles" not in sys.argv:
             time.sleep(0.5)
             (home / "turn").unlink()
@@ -44,6 +46,7 @@ class Gateway:
         return "ready" in output.read_text()
 
     def is_settled(self) -> bool:
+        (self._home / "asked").touch()
         return not (self._home / "turn").exists()
 
 

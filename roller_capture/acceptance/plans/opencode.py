@@ -1,0 +1,51 @@
+"""OpenCode does all fifteen: nested and background with the profile that switches them on."""
+
+from typing import Final
+
+from roller_capture.acceptance.expected import Cell, Delegation, Expected, Plan
+
+_CUT: Final = {"call_incomplete": 1}
+
+PLAN: Final = Plan(
+    scripts="roller_capture.scripted_provider.opencode_scenarios:SCENARIOS",
+    delegation_tools=("task",),
+    request="Use the task tool once: the subagent runs `echo hello` and tells you what it printed.",
+    cells={
+        "ordinary": Cell("ordinary", Expected()),
+        "single": Cell("single", Expected((Delegation("child-a"),))),
+        "parallel": Cell("parallel", Expected((Delegation("child-a"), Delegation("child-b")))),
+        "identical-prompts": Cell("identical-prompts", Expected((Delegation("child-1"), Delegation("child-2")))),
+        "file-sharing": Cell("file-sharing", Expected((Delegation("writer"), Delegation("reader")))),
+        "tool-error": Cell("tool-error", Expected((Delegation("child-e"),))),
+        "tool-configs": Cell("tool-configs", Expected((Delegation("reader"), Delegation("other-model")))),
+        "background": Cell(
+            "background",
+            Expected((Delegation("child-bg", background=True),)),
+            options=("--profile", "background"),
+        ),
+        "nested": Cell(
+            "nested",
+            Expected((Delegation("child-n"), Delegation("grand-g", parent="child-n", receiver="child-n"))),
+            options=("--profile", "nested"),
+        ),
+        "child-failure": Cell(
+            "child-failure",
+            Expected((Delegation("child-f", end="child_failed"),), ended={"child-f": "failed"}),
+        ),
+        "resumed-child": Cell("resumed-child", Expected((Delegation("child-re"), Delegation("child-re")))),
+        "compaction": Cell("compaction", Expected((Delegation("child-a"),))),
+        "cross-process-resume": Cell("cross-process-resume", Expected(), more_prompts=("And once more.",)),
+        "cut-stream": Cell("cut-child", Expected((Delegation("child-c"),), reasons=_CUT)),
+        "killed": Cell(
+            "killed",
+            Expected(
+                (Delegation("child-k", end=None),),
+                ended={"root": "interrupted", "child-k": "interrupted"},
+                pending=frozenset({"child-k"}),
+                reasons={"call_incomplete": 1, "lifecycle_pending": 1},
+                execution="interrupted",
+            ),
+            kill=True,
+        ),
+    },
+)

@@ -1,0 +1,253 @@
+"""Starts OpenCode headless (`opencode run`), in a configuration of its own, and takes its sessions out.
+
+Measured with 1.18.33. The configuration stands in `OPENCODE_CONFIG_CONTENT`, which comes after a project's own, so that
+no project leads around the proxy. A stub in the configuration folder keeps OpenCode from installing its plugin package
+from the network at every start. `run` mangles a prompt with blanks unless each word is an argument of its own. It ends
+when the root is idle, and with it every child in the background: so the profile `background`, which switches such
+children on, keeps them in a server (`opencode serve`) to which the turns are attached.
+"""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture.adapters.gap_log import GapLog
+from roller_capture.adapters.native_files import NativeTree
+from roller_capture.adapters.native_jsonl import read_lines
+from roller_capture.adapters.native_values import as_id, as_mapping
+from roller_capture.adapters.opencode.adapter import TESTED_VERSIONS
+from roller_capture.adapters.opencode.identity import SESSION_HEADERS
+from roller_capture.adapters.opencode.store import extract_to
+from roller_capture.capture_protocol import Gap
+from roller_capture.errors import RollerError
+from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers.binaries import find_binary
+from roller_capture.launchers.opencode_service import OpenCodeService, attached_url
+from roller_capture.shipped import shipped_path
+from roller_capture.vocabulary import AttemptErrorCode, Protocol
+
+BACKGROUND: Final = "background"
+NESTED: Final = "nested"
+
+_PROVIDER: Final = "roller"
+_HOOK: Final = "roller-headers.js"
+_HOOK_MAJOR: Final = "1"
+"""The plugin interface that the hook is written for. 2.x has another one."""
+
+_PACKAGES: Final[Mapping[Protocol, str]] = {
+    Protocol.OPENAI_CHAT_COMPLETIONS: "@ai-sdk/openai-compatible",
+    Protocol.ANTHROPIC_MESSAGES: "@ai-sdk/anthropic",
+    Protocol.OPENAI_RESPONSES: "@ai-sdk/openai",
+}
+"""The client of each protocol; all three are part of the program."""
+
+_CONTEXT_TOKENS: Final = 200_000
+_OUTPUT_TOKENS: Final = 32_000
+_PLUGIN_PACKAGE: Final = {"@opencode-ai/plugin": "*"}
+_VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+\S*)\s*")
+_LONGEST_STDOUT_LINE: Final = 16 * 1024 * 1024
+
+_QUIET: Final = (
+    "OPENCODE_DISABLE_AUTOUPDATE",
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_SHARE",
+    "OPENCODE_DISABLE_CLAUDE_CODE",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+)
+_BACKGROUND_SWITCH: Final = "OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS"
+
+_OURS: Final = "collect gives it itself"
+_SESSION: Final = "collect starts one new session, and resumes it for the further turns"
+_SERVER: Final = "collect starts the server itself, with --profile background"
+_REFUSED: Final[Mapping[str, str]] = {
+    "--pure": "it turns plugins off, and with them the hook that names each call's session",
+    **dict.fromkeys(("--format", "--dir"), _OURS),
+    **dict.fromkeys(("-c", "--continue", "-s", "--session", "--fork"), _SESSION),
+    **dict.fromkeys(("--attach", "--port", "-p", "--password", "-u", "--username"), _SERVER),
+    **dict.fromkeys(("-m", "--model"), "use collect's own --model, which stands in the run's configuration"),
+    **dict.fromkeys(("-i", "--interactive"), "nobody is there to answer"),
+    "--share": "the session would be put on the network",
+    **dict.fromkeys(("-v", "--version", "-h", "--help"), "nothing would be run"),
+    "--": "what follows it would be a second prompt",
+}
+"""Arguments of the user that are refused, and why."""
+
+
+class OpenCodeLauncher:
+    """See `roller_capture.launchers.Launcher`.
+
+    Profiles: `nested` lets a child delegate once more, as a user's own configuration would; `background` switches the
+    harness's experimental children in the background on, and waits for them.
+    """
+
+    traits: Final = LauncherTraits(
+        executable="opencode",
+        installed_as="node_modules/opencode-*/bin/opencode",
+        install_hint=(
+            "run make harness-opencode in the checkout, or npm install -g opencode-ai@1.18.33, "
+            "or name it with --harness-bin"
+        ),
+        tested_versions=TESTED_VERSIONS,
+        protocols=(Protocol.OPENAI_CHAT_COMPLETIONS, Protocol.ANTHROPIC_MESSAGES, Protocol.OPENAI_RESPONSES),
+        profiles=(NESTED, BACKGROUND),
+        key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+        session_headers=SESSION_HEADERS,
+    )
+
+    def check_arguments(self, arguments: Sequence[str]) -> None:
+        if arguments and not arguments[0].startswith("-"):
+            raise _refusal(arguments[0], "it would be part of the prompt: give prompts with --prompt")
+        for argument in arguments:
+            flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+            if flag.removeprefix("--no-") in ("pure", "share", "format"):
+                flag = f"--{flag.removeprefix('--no-')}"
+            if flag in _REFUSED:
+                raise _refusal(flag, _REFUSED[flag])
+
+    def version_command(self, binary: Path, home: Path) -> HarnessCommand:
+        return HarnessCommand((str(binary), "--version"), _common_environment(home, home))
+
+    def version_in(self, output: str) -> str | None:
+        match = _VERSION.fullmatch(output)
+        return match[1] if match else None
+
+    def prepare(self, settings: LaunchSettings) -> None:
+        version = find_binary("opencode", self, settings.binary).version
+        if version.partition(".")[0] != _HOOK_MAJOR:
+            raise RollerError(
+                f"{settings.binary}: OpenCode {version} does not load the hook, which is for {_HOOK_MAJOR}.x: "
+                "run it yourself behind mitmdump -s addons/capture.py, then roller-capture finalize",
+                exit_code=2,
+            )
+        if settings.base_url is None or settings.model is None:
+            missing = "--api-base" if settings.base_url is None else "--model"
+            raise RollerError(f"opencode has no model service of its own here: give {missing}", exit_code=2)
+        config = settings.home / ".config" / "opencode"
+        (config / "node_modules").mkdir(mode=0o700, parents=True, exist_ok=True)
+        package = {"dependencies": _PLUGIN_PACKAGE}
+        _write_json(config / "package.json", package)
+        _write_json(config / "package-lock.json", {"lockfileVersion": 3, "packages": {"": package}})
+        shutil.copyfile(shipped_path("hooks", "opencode", _HOOK), settings.home / _HOOK)
+
+    def service(self, settings: LaunchSettings) -> HarnessService | None:
+        if settings.profile != BACKGROUND:
+            return None
+        return OpenCodeService(settings.binary, settings.home, _turn_environment(settings))
+
+    def turn(self, settings: LaunchSettings, prompt: str, session_id: str | None) -> HarnessCommand:
+        arguments = [str(settings.binary), "run", "--format", "json", "--model", f"{_PROVIDER}/{settings.model}"]
+        if settings.profile == BACKGROUND:
+            arguments += ["--attach", attached_url(settings.home), "--dir", str(settings.workdir)]
+        if session_id is not None:
+            arguments += ["--session", session_id]
+        # The words are joined again with one blank each; an argument that holds one would be put into quotes.
+        arguments += [*settings.arguments, "--", *prompt.split(" ")]
+        return HarnessCommand(tuple(arguments), _turn_environment(settings))
+
+    def session_ids(self, stdout: Path) -> list[str]:
+        found = {as_id(record.get("sessionID")): None for record in _records(stdout)}
+        return [session_id for session_id in found if session_id is not None]
+
+    def has_answered(self, stdout: Path) -> bool:
+        return any(record.get("type") in ("text", "tool_use", "step_finish") for record in _records(stdout))
+
+    def turn_has_ended(self, stdout: Path, start: int) -> bool:
+        return any(
+            record.get("type") == "step_finish" and as_mapping(record.get("part")).get("reason") != "tool-calls"
+            for record in _records(stdout, start)
+        )
+
+    def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
+        gaps = GapLog()
+        if not home.is_dir():
+            gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "the harness's home is gone")
+            return list(gaps.gaps())
+        with tempfile.TemporaryDirectory(prefix="roller-opencode-") as scratch:
+            try:
+                read = extract_to(NativeTree(home, gaps), session_ids, target, Path(scratch), gaps)
+            except OSError as error:
+                gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, f"the sessions cannot be taken out: {error.strerror}")
+                return list(gaps.gaps())
+        if not read:
+            gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "the harness left no database that can be read")
+        return list(gaps.gaps())
+
+
+LAUNCHER: Final = OpenCodeLauncher()
+
+
+def _refusal(flag: str, reason: str) -> RollerError:
+    return RollerError(f"{flag} cannot be given to opencode here: {reason}", exit_code=2)
+
+
+def _common_environment(home: Path, temporary: Path) -> dict[str, str]:
+    return {
+        **dict.fromkeys(_QUIET, "1"),
+        "XDG_DATA_HOME": str(home / ".local" / "share"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_STATE_HOME": str(home / ".local" / "state"),
+        "TMPDIR": str(temporary),
+    }
+
+
+def _turn_environment(settings: LaunchSettings) -> dict[str, str]:
+    environment = _common_environment(settings.home, settings.temporary)
+    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(_configuration(settings))
+    if settings.key is not None:
+        environment[settings.key_variable] = settings.key
+    if settings.profile == BACKGROUND:
+        environment[_BACKGROUND_SWITCH] = "true"
+    return environment
+
+
+def _configuration(settings: LaunchSettings) -> dict[str, Any]:
+    """The harness's configuration. Delegation is permitted only where the calls are captured (protocol, "Enabling")."""
+    captured = settings.captured
+    key = "unused" if settings.key is None else f"{{env:{settings.key_variable}}}"
+    model = f"{_PROVIDER}/{settings.model}"
+    limits = {"context": _CONTEXT_TOKENS, "output": _OUTPUT_TOKENS}
+    configuration: dict[str, Any] = {
+        "provider": {
+            _PROVIDER: {
+                "npm": _PACKAGES[settings.protocol],
+                "name": "roller-capture",
+                "options": {"baseURL": f"{settings.base_url}/v1", "apiKey": key},
+                "models": {str(settings.model): {"name": str(settings.model), "tool_call": True, "limit": limits}},
+            }
+        },
+        "model": model,
+        "small_model": model,
+        "enabled_providers": [_PROVIDER],
+        "autoupdate": False,
+        "share": "disabled",
+        # A rule that names `task` would also offer it to children, which have none of their own.
+        "permission": {"*": "allow"} if captured else {"*": "allow", "task": "deny"},
+    }
+    if captured:
+        configuration["plugin"] = [(settings.home / _HOOK).as_uri()]
+    if settings.profile == NESTED:
+        configuration["subagent_depth"] = 2
+        configuration["agent"] = {"general": {"permission": {"task": "allow"}}}
+    return configuration
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _records(stdout: Path, start: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects on the output; anything else on it says nothing."""
+    try:
+        with stdout.open("rb") as stream:
+            stream.seek(start)
+            for line in read_lines(stream, _LONGEST_STDOUT_LINE):
+                yield line.record
+    except OSError:
+        return

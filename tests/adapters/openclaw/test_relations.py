@@ -1,0 +1,310 @@
+"""Tests of what a spawn, a message to a child, and a child's end give."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roller_capture.capture_protocol import NotificationItem, ToolResultItem
+from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, LifecycleStatus
+from tests.adapters.openclaw.home_rows import (
+    CHILD,
+    CHILD_ID,
+    CHILD_RUN,
+    RESULT,
+    ROOT,
+    ROOT_ID,
+    ROOT_RUN,
+    SETTLE,
+    SPAWN_CALL,
+    V1,
+    WIRE_ID,
+    HomeRows,
+    accepted,
+    gap_codes,
+    one_child,
+    relation_types,
+)
+
+_DONE = ["spawn", "launch_acknowledged", "child_completed", "result_delivered"]
+_HEADING = f"session_key: {CHILD}\nsession_id: "
+_SEND_RUN = "61111111-0000-4000-8000-000000000001"
+
+
+def test_a_child_that_was_announced_gives_all_four_relations(tmp_path: Path) -> None:
+    """Spawn, acknowledgement, end and delivery, each with the native id of the delegation and of the announcement."""
+    native = one_child().read(tmp_path)
+    assert native.gaps == ()
+    assert relation_types(native) == _DONE
+    assert {item.tool_call_id for item in native.relations} == {SPAWN_CALL}
+    assert {(item.parent_key, item.child_key, item.parent_output_id) for item in native.relations} == {
+        (ROOT, CHILD, "resp_1")
+    }
+    deliveries = [item.delivery for item in native.relations if item.delivery is not None]
+    assert [(item.kind, item.bound_by, item.bound_id) for item in deliveries] == [
+        (DeliveryKind.TOOL_RESULT, BoundBy.TOOL_CALL_ID, SPAWN_CALL),
+        (DeliveryKind.NOTIFICATION, BoundBy.ANNOUNCEMENT_RUN_ID, SETTLE),
+    ]
+
+
+def test_the_tool_result_is_looked_for_under_the_id_that_the_resolver_gave(tmp_path: Path) -> None:
+    """Never under the native id, and never under one that only looks as the resolver would make it."""
+    native = one_child().read(tmp_path)
+    assert next(item.item for item in native.context_probes) == ToolResultItem(WIRE_ID)
+
+
+def test_an_id_of_call_and_item_is_looked_for_by_its_call(tmp_path: Path) -> None:
+    """The Responses endpoint is sent the part before the bar (the native id of the relation keeps both)."""
+    rows = one_child()
+    rows.hook.clear()
+    native = rows.tool_ids("resp_1", "call_spawn|fc_9").read(tmp_path)
+    assert native.context_probes[0].item == ToolResultItem("call_spawn")
+
+
+def test_without_the_resolvers_word_no_result_is_looked_for(tmp_path: Path) -> None:
+    """The rule by which ids are rewritten is the harness's own business: not knowing it is a gap."""
+    rows = one_child()
+    rows.hook.clear()
+    native = rows.read(tmp_path)
+    assert [type(item.item) for item in native.context_probes] == [NotificationItem]
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
+@pytest.mark.parametrize(
+    ("announcement", "has_input", "on_the_wire", "expected"),
+    [
+        (SETTLE, True, True, NotificationItem((f"It has ended.\n{RESULT}",), SETTLE, "header:x-roller-run-id")),
+        (SETTLE, True, False, NotificationItem((f"It has ended.\n{RESULT}",), "resp_4")),
+        (
+            V1,
+            False,
+            True,
+            NotificationItem((f"session_key: {CHILD}\nsession_id: ", RESULT), V1, "header:x-roller-run-id"),
+        ),
+    ],
+)
+def test_a_notification_is_bound_by_its_run_and_by_its_text(
+    tmp_path: Path, announcement: str, has_input: bool, on_the_wire: bool, expected: NotificationItem
+) -> None:
+    """The text is the native one; where the log lacks it, the child's key as such messages give it, and its result."""
+    rows = one_child(announcement)
+    if not has_input:
+        rows.agent = [row for row in rows.agent if f"{announcement}:user" not in str(row.get("event_json"))]
+    native = rows.read(tmp_path, run_ids=frozenset({announcement}) if on_the_wire else frozenset())
+    assert native.context_probes[-1].item == expected
+    assert native.gaps == ()
+
+
+def test_a_message_put_into_a_running_turn_is_bound_to_the_answer_behind_it(tmp_path: Path) -> None:
+    """It has no run of its own; its marks of internal context are written otherwise in the request."""
+    rows = one_child("")
+    text = f"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nended: {RESULT}\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+    rows.user(ROOT_ID, f"{V1}:active-wake", text).event(ROOT_ID, {"type": "custom"}).answer(ROOT_ID, "resp_9")
+    native = rows.read(tmp_path)
+    assert native.context_probes[-1].item == NotificationItem((f"ended: {RESULT}",), "resp_9")
+    assert native.relations[-1].delivery is not None
+    assert native.relations[-1].delivery.bound_id == f"{V1}:active-wake"
+
+
+@pytest.mark.parametrize(
+    ("payload", "relations", "status", "lifecycle", "gaps"),
+    [
+        ({}, _DONE, "completed", "complete", set()),
+        ({"delivery": {"status": "pending"}}, _DONE[:3], "completed", "pending", set()),
+        ({"delivery": {"status": "suspended"}}, _DONE[:3], "completed", "pending", set()),
+        ({"delivery": {"status": "failed"}}, _DONE[:3], "completed", "pending", set()),
+        ({"delivery": None}, _DONE[:3], "completed", "pending", set()),
+        ({"delivery": None, "expectsCompletionMessage": False}, _DONE[:3], "completed", "complete", set()),
+        ({"execution": {"status": "running"}, "delivery": {}}, _DONE[:2], "interrupted", "pending", set()),
+        ({"execution": {"status": "a new word"}, "delivery": {}}, _DONE[:2], "interrupted", "pending", set()),
+        (
+            {"execution": {"status": "terminal", "outcome": {"status": "error"}}},
+            ["spawn", "launch_acknowledged", "child_failed", "result_delivered"],
+            "failed",
+            "complete",
+            set(),
+        ),
+        (
+            {"endedReason": "subagent-killed", "delivery": {}},
+            _DONE[:2],
+            "interrupted",
+            "pending",
+            set(),
+        ),
+        (
+            {"execution": {"status": "terminal", "outcome": {"status": "?"}}, "delivery": {}},
+            _DONE[:2],
+            "unknown",
+            "pending",
+            set(),
+        ),
+    ],
+)
+def test_the_registry_says_how_a_child_ended(
+    tmp_path: Path, payload: dict[str, Any], relations: list[str], status: str, lifecycle: str, gaps: set[str]
+) -> None:
+    """Ended and told: complete. Ended and not told, not ended, or cut by the end of the root or gateway: pending."""
+    rows = one_child()
+    rows.registry.pop()
+    native = rows.run(payload).read(tmp_path)
+    child = next(item for item in native.participants if item.key == CHILD)
+    assert relation_types(native) == relations
+    assert (child.execution_status, child.lifecycle) == (ExecutionStatus(status), LifecycleStatus(lifecycle))
+    assert gap_codes(native) == gaps
+
+
+@pytest.mark.parametrize(
+    ("task", "details", "lifecycle"),
+    [
+        ({}, {}, "complete"),
+        ({}, {"cancelled": False}, "pending"),
+        ({}, {"taskId": "another"}, "pending"),
+        ({"task_id": "another"}, {}, "pending"),
+        ({"run_id": "another"}, {}, "pending"),
+        ({"child_session_key": "another"}, {}, "pending"),
+    ],
+)
+def test_a_child_that_its_parent_stopped_is_settled_without_delivery(
+    tmp_path: Path, task: dict[str, Any], details: dict[str, Any], lifecycle: str
+) -> None:
+    """The parent's tool result names the task, the task the run: only both together show who stopped it."""
+    rows = one_child("")
+    rows.registry.pop()
+    rows.run({"endedReason": "subagent-killed", "delivery": {"status": "pending"}}).task(CHILD_RUN, "cancelled")
+    rows.registry[-1] |= {"task_id": "task-1", **task}
+    rows.result(ROOT_ID, "call_stop", "subagents", {"taskId": "task-1", "cancelled": True, **details}, isError=True)
+    child = next(item for item in rows.read(tmp_path).participants if item.key == CHILD)
+    assert (child.execution_status.value, child.lifecycle.value) == ("interrupted", lifecycle)
+
+
+def test_completed_needs_a_good_end_in_the_childs_own_log(tmp_path: Path) -> None:
+    """The registry's word alone proves no completion when the log ends in an error."""
+    rows = one_child().answer(CHILD_ID, None, CHILD_RUN, stopReason="error")
+    native = rows.read(tmp_path)
+    assert "child_completed" not in relation_types(native)
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
+def test_a_run_entered_anew_is_found_by_the_id_of_its_spawn(tmp_path: Path) -> None:
+    """A child that yielded and was woken has another run id in the registry; announcements name that one."""
+    own = f"announce:requester-settle:main:{CHILD}:71111111-0000-4000-8000-000000000001:yield-1"
+    outer = f"announce:requester-settle:main:{ROOT}:{own}:yield-1"
+    rows = one_child(outer)
+    rows.registry.pop()
+    native = rows.run({"runId": own}).read(tmp_path, run_ids=frozenset({outer}))
+    assert native.gaps == ()
+    assert relation_types(native) == _DONE
+    assert native.relations[-1].delivery is not None
+    assert native.relations[-1].delivery.bound_id == outer
+
+
+def test_without_a_registry_row_nothing_is_known_of_the_end(tmp_path: Path) -> None:
+    """The spawn stands, proven by the tool result and the child's own row."""
+    rows = one_child()
+    rows.registry.pop()
+    native = rows.read(tmp_path)
+    child = next(item for item in native.participants if item.key == CHILD)
+    assert relation_types(native) == _DONE[:2]
+    assert (child.execution_status, child.lifecycle) == (ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+
+
+def _sent(rows: HomeRows, status: str = "ok", task: str = "succeeded") -> HomeRows:
+    rows.answer(ROOT_ID, "resp_5", SETTLE, ("call_send", "sessions_send"))
+    details = {"status": status, "runId": _SEND_RUN, "sessionKey": CHILD}
+    rows.result(ROOT_ID, "call_send", "sessions_send", details)
+    rows.user(CHILD_ID, f"{_SEND_RUN}:user").answer(CHILD_ID, "resp_6", _SEND_RUN)
+    return rows.task(_SEND_RUN, task).tool_ids("resp_5", "callsend")
+
+
+def test_a_message_to_a_child_is_a_second_delegation_judged_by_its_own_id(tmp_path: Path) -> None:
+    """Its tool result holds the answer, so there is no acknowledgement."""
+    native = _sent(one_child()).read(tmp_path)
+    second = [item for item in native.relations if item.delegation == 2]
+    assert native.gaps == ()
+    assert [item.type.value for item in second] == ["spawn", "child_completed", "result_delivered"]
+    assert {item.tool_call_id for item in second} == {"call_send"}
+    assert ToolResultItem("callsend") in [item.item for item in native.context_probes]
+
+
+@pytest.mark.parametrize(
+    ("status", "task", "types"),
+    [
+        ("accepted", "running", ["spawn", "launch_acknowledged"]),
+        ("timeout", "running", ["spawn", "launch_acknowledged"]),
+        ("ok", "failed", ["spawn", "child_failed", "result_delivered"]),
+        ("error", "failed", []),
+    ],
+)
+def test_a_message_that_was_not_answered_gives_no_result(
+    tmp_path: Path, status: str, task: str, types: list[str]
+) -> None:
+    """Sent and not waited for, or waited for in vain, is an acknowledgement; refused is nothing."""
+    native = _sent(one_child(), status, task).read(tmp_path)
+    assert [item.type.value for item in native.relations if item.delegation == 2] == types
+
+
+def _break(rows: HomeRows, how: str) -> None:
+    spawned = next(row for row in rows.agent if row["table"] == "session_nodes" and row["session_key"] == CHILD)
+    if how == "the child's row names another spawner":
+        spawned["spawned_by"] = spawned["parent_session_key"] = "agent:main:other"
+    elif how == "two rows name two spawners":
+        spawned["parent_session_key"] = "agent:main:other"
+    elif how == "the registry names another requester":
+        rows.registry.pop()
+        rows.run({"requesterSessionKey": "agent:main:other"}, requester_session_key="agent:main:other")
+    elif how == "the registry knows another run only":
+        rows.registry.pop()
+        rows.run({"taskRunId": "another"})
+    elif how == "two rows of one run":
+        rows.run()
+    elif how == "the tool id stands twice":
+        rows.answer(ROOT_ID, "resp_7", ROOT_RUN, (SPAWN_CALL, "sessions_spawn"))
+    elif how == "two results of one call":
+        rows.result(ROOT_ID, SPAWN_CALL, "sessions_spawn", accepted())
+    elif how == "another tool made the call":
+        for row in rows.agent:
+            row.update(event_json=str(row.get("event_json")).replace('"name": "sessions_spawn"', '"name": "exec"'))
+    elif how == "no call":
+        rows.agent = [row for row in rows.agent if '"resp_1"' not in str(row.get("event_json"))]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "the child's row names another spawner",
+        "two rows name two spawners",
+        "the registry names another requester",
+        "the registry knows another run only",
+        "two rows of one run",
+        "the tool id stands twice",
+        "two results of one call",
+        "another tool made the call",
+        "no call",
+    ],
+)
+def test_records_that_contradict_each_other_prove_no_spawn(tmp_path: Path, how: str) -> None:
+    """No piece of evidence wins over another: no relation, and a gap. The calls keep their owners."""
+    rows = one_child()
+    _break(rows, how)
+    native = rows.read(tmp_path)
+    assert relation_types(native) == []
+    assert "native_relation_unproven" in gap_codes(native)
+    assert {claim.participant_key for claim in native.identity_claims} == {ROOT, CHILD}
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        accepted(status="error"),
+        accepted(status="forbidden"),
+        accepted(status=None),
+        accepted(runId=None),
+        accepted(childSessionKey=7),
+    ],
+)
+def test_a_refused_spawn_is_none(tmp_path: Path, details: dict[str, Any]) -> None:
+    """Also a refusal holds a session key and a run id (measured)."""
+    rows = HomeRows().session(ROOT, ROOT_ID)
+    rows.answer(ROOT_ID, "resp_1", ROOT_RUN, (SPAWN_CALL, "sessions_spawn"))
+    native = rows.result(ROOT_ID, SPAWN_CALL, "sessions_spawn", details).read(tmp_path, sessions=frozenset({ROOT_ID}))
+    assert (native.relations, native.gaps) == ((), ())

@@ -1,0 +1,289 @@
+"""What `collect` gives to OpenCode, what it refuses, and what it reads and takes out of what OpenCode leaves."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roller_capture.errors import RollerError
+from roller_capture.launchers import LaunchSettings
+from roller_capture.launchers.opencode import LAUNCHER
+from roller_capture.launchers.opencode_service import OpenCodeService, is_answered
+from roller_capture.shipped import shipped_path
+from roller_capture.vocabulary import AttemptErrorCode, Protocol
+
+SESSION = "ses_0123456789abcdef"
+
+
+def program(directory: Path, version: str = "1.18.33") -> Path:
+    """An executable that tells a version."""
+    path = directory / "opencode"
+    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.chmod(0o700)
+    return path
+
+
+def settings(directory: Path, **changes: Any) -> LaunchSettings:
+    """One attempt, with its private home."""
+    home = directory / "home"
+    home.mkdir(exist_ok=True)
+    fields: dict[str, Any] = {
+        "binary": directory / "opencode",
+        "home": home,
+        "temporary": directory / "tmp",
+        "workdir": directory / "work",
+        "base_url": "http://127.0.0.1:1/path",
+        "key_variable": "OPENAI_API_KEY",
+        "key": "dummy",
+        "model": "m",
+        "protocol": Protocol.OPENAI_CHAT_COMPLETIONS,
+        "profile": None,
+        "drain_timeout": 1.5,
+        "arguments": (),
+    }
+    return LaunchSettings(**{**fields, **changes})
+
+
+def configuration(settings: LaunchSettings) -> dict[str, Any]:
+    """What the harness is told by its environment."""
+    value = LAUNCHER.turn(settings, "x", None).environment["OPENCODE_CONFIG_CONTENT"]
+    found: dict[str, Any] = json.loads(value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--pure",), "plugins off"),
+        (("--format", "default"), "collect gives it itself"),
+        (("--format=json",), "collect gives it itself"),
+        (("--no-format",), "collect gives it itself"),
+        (("--dir", "/x"), "collect gives it itself"),
+        (("-c",), "resumes it"),
+        (("--session=x",), "resumes it"),
+        (("-sx",), "resumes it"),
+        (("--fork",), "resumes it"),
+        (("--attach", "x"), "--profile background"),
+        (("--port", "1"), "--profile background"),
+        (("-m", "x"), "collect's own --model"),
+        (("-i",), "nobody is there"),
+        (("--share",), "on the network"),
+        (("--title", "t", "--help"), "nothing would be run"),
+        (("--", "x"), "second prompt"),
+        (("go on",), "--prompt"),
+        (("serve",), "--prompt"),
+    ],
+)
+def test_arguments_that_break_the_capture_are_refused(arguments: tuple[str, ...], said: str) -> None:
+    """With the reason, exit code 2."""
+    with pytest.raises(RollerError, match=said) as caught:
+        LAUNCHER.check_arguments(arguments)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--title", "t"), ("--agent", "plan"), ("--command", "look"), ("--variant=high",), ("-f", "x")]
+)
+def test_other_arguments_are_the_users_business(arguments: tuple[str, ...]) -> None:
+    """They are handed on as they are."""
+    LAUNCHER.check_arguments(arguments)
+
+
+def test_the_command_of_a_turn(tmp_path: Path) -> None:
+    """The prompt stands last, a word an argument, so that no blank is quoted; a further turn names the session."""
+    first = LAUNCHER.turn(settings(tmp_path, arguments=("--title", "t")), '-do  "it"', None)
+    common = (str(tmp_path / "opencode"), "run", "--format", "json", "--model", "roller/m")
+    assert first.arguments == (*common, "--title", "t", "--", "-do", "", '"it"')
+    second = LAUNCHER.turn(settings(tmp_path), "more", SESSION)
+    assert second.arguments == (*common, "--session", SESSION, "--", "more")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "package"),
+    [
+        (Protocol.OPENAI_CHAT_COMPLETIONS, "@ai-sdk/openai-compatible"),
+        (Protocol.ANTHROPIC_MESSAGES, "@ai-sdk/anthropic"),
+        (Protocol.OPENAI_RESPONSES, "@ai-sdk/openai"),
+    ],
+)
+def test_each_protocol_has_its_client(tmp_path: Path, protocol: Protocol, package: str) -> None:
+    """One provider, at the given address, without any key in the configuration."""
+    config = configuration(settings(tmp_path, protocol=protocol))
+    [provider] = config["provider"].values()
+    assert provider["npm"] == package
+    assert provider["options"] == {"baseURL": "http://127.0.0.1:1/path/v1", "apiKey": "{env:OPENAI_API_KEY}"}
+    assert config["enabled_providers"] == ["roller"]
+    assert config["small_model"] == config["model"] == "roller/m"
+
+
+def test_the_environment_is_the_attempt_s_own(tmp_path: Path) -> None:
+    """Every folder below the private home; nothing is fetched; the key in its variable."""
+    environment = LAUNCHER.turn(settings(tmp_path), "x", None).environment
+    folders = {name: value for name, value in environment.items() if name.startswith("XDG_")}
+    assert len(folders) == 4
+    assert all(Path(value).is_relative_to(tmp_path / "home") for value in folders.values())
+    assert environment["OPENCODE_DISABLE_MODELS_FETCH"] == environment["OPENCODE_DISABLE_AUTOUPDATE"] == "1"
+    assert environment["OPENAI_API_KEY"] == "dummy"
+    assert "OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS" not in environment
+
+
+def test_preparing_lays_down_the_hook_and_the_stub(tmp_path: Path) -> None:
+    """The plugin that the configuration names is there, and the harness finds no package to install."""
+    program(tmp_path)
+    attempt = settings(tmp_path)
+    LAUNCHER.prepare(attempt)
+    [plugin] = configuration(attempt)["plugin"]
+    hook = Path(plugin.removeprefix("file://"))
+    assert hook.is_relative_to(attempt.home)
+    assert hook.read_bytes() == shipped_path("hooks", "opencode", "roller-headers.js").read_bytes()
+    config = attempt.home / ".config" / "opencode"
+    assert (config / "node_modules").is_dir()
+    lock = json.loads((config / "package-lock.json").read_text())
+    assert lock["packages"][""]["dependencies"] == json.loads((config / "package.json").read_text())["dependencies"]
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "said"),
+    [
+        ("2.0.18", {}, "does not load the hook"),
+        ("1.18.33", {"model": None}, "--model"),
+        ("1.18.33", {"base_url": None}, "--api-base"),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_before_the_run(
+    tmp_path: Path, version: str, changes: Mapping[str, Any], said: str
+) -> None:
+    """A hook that does not fit, no model, no service: with what to do, exit code 2."""
+    program(tmp_path, version)
+    with pytest.raises(RollerError, match=said) as caught:
+        LAUNCHER.prepare(settings(tmp_path, **changes))
+    assert caught.value.exit_code == 2
+
+
+def test_delegation_is_permitted_where_calls_are_captured(tmp_path: Path) -> None:
+    """The protocol's rule for OpenCode; nested delegation only with its profile."""
+    config = configuration(settings(tmp_path))
+    assert config["permission"] == {"*": "allow"}
+    assert "subagent_depth" not in config
+    nested = configuration(settings(tmp_path, profile="nested"))
+    assert nested["subagent_depth"] == 2
+    assert nested["agent"]["general"]["permission"] == {"task": "allow"}
+
+
+def test_only_the_profile_background_has_a_service(tmp_path: Path) -> None:
+    """Its turns are attached to the address that the server printed."""
+    assert LAUNCHER.service(settings(tmp_path)) is None
+    attempt = settings(tmp_path, profile="background")
+    service = LAUNCHER.service(attempt)
+    assert service is not None
+    assert service.command.arguments[1:] == ("serve", "--hostname", "127.0.0.1", "--port", "0")
+    assert service.command.environment["OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS"] == "true"
+    with pytest.raises(RollerError):
+        LAUNCHER.turn(attempt, "x", None)
+    output = tmp_path / "output"
+    output.write_text("")
+    assert not service.is_ready(output)
+    output.write_text("opencode server listening on http://127.0.0.1:4096\n")
+    assert service.is_ready(output)
+    command = LAUNCHER.turn(attempt, "x", None).arguments
+    assert command[command.index("--attach") + 1] == "http://127.0.0.1:4096"
+    assert command[command.index("--dir") + 1] == str(tmp_path / "work")
+
+
+def test_a_server_that_does_not_answer_has_not_settled(tmp_path: Path) -> None:
+    """Nothing is raised; it is asked again."""
+    service = OpenCodeService(tmp_path / "opencode", tmp_path, {})
+    assert not service.is_settled()
+    (tmp_path / "roller-server-address").write_text("http://127.0.0.1:9")
+    assert not service.is_settled()
+
+
+def _message(role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
+    return {"info": {"role": role, **info}, "parts": list(parts)}
+
+
+_LAUNCH = _message(
+    "assistant",
+    {
+        "type": "tool",
+        "tool": "task",
+        "callID": "c",
+        "state": {"status": "completed", "metadata": {"sessionId": "ses_c", "background": True, "jobId": "ses_c"}},
+    },
+    time={"completed": 1},
+    finish="tool-calls",
+)
+_DONE = _message("assistant", time={"completed": 1}, finish="stop")
+_TOLD = _message("user", {"type": "text", "synthetic": True, "text": '<task id="ses_c" state="completed">x</task>'})
+_TYPED = _message("user", {"type": "text", "text": '<task id="ses_c" state="completed">x</task>'})
+
+
+@pytest.mark.parametrize(
+    ("messages", "answered"),
+    [
+        pytest.param([_DONE], True, id="no-child"),
+        pytest.param([_LAUNCH, _DONE], False, id="launched"),
+        pytest.param([_LAUNCH, _DONE, _TYPED, _DONE], False, id="somebody-typed-it"),
+        pytest.param([_LAUNCH, _DONE, _TOLD], False, id="told"),
+        pytest.param([_LAUNCH, _DONE, _TOLD, _message("assistant")], False, id="answering"),
+        pytest.param([_LAUNCH, _DONE, _TOLD, _DONE], True, id="answered"),
+        pytest.param([_LAUNCH, _TOLD, _DONE, _LAUNCH, _DONE], False, id="launched-again"),
+        pytest.param([None, 7, {"info": [], "parts": {}}, {"parts": [None, "x"]}], True, id="other-shapes"),
+    ],
+)
+def test_a_session_is_settled_when_every_launch_was_told_and_answered(messages: list[Any], answered: bool) -> None:
+    """An idle parent alone says nothing."""
+    assert is_answered(messages) is answered
+
+
+def test_what_the_output_says(tmp_path: Path) -> None:
+    """Session ids once each, an answer, and the end of a turn; anything else on it says nothing."""
+    stdout = tmp_path / "stdout"
+    lines = [
+        {"type": "step_start", "sessionID": SESSION, "part": {}},
+        {"type": "step_finish", "sessionID": SESSION, "part": {"reason": "tool-calls"}},
+        {"type": "error", "sessionID": 7},
+    ]
+    stdout.write_text("no json\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    assert LAUNCHER.session_ids(stdout) == [SESSION]
+    assert LAUNCHER.has_answered(stdout)
+    assert not LAUNCHER.turn_has_ended(stdout, 0)
+    start = stdout.stat().st_size
+    with stdout.open("a") as stream:
+        stream.write(json.dumps({"type": "step_finish", "sessionID": SESSION, "part": {"reason": "stop"}}) + "\n")
+    assert LAUNCHER.turn_has_ended(stdout, start)
+    assert LAUNCHER.session_ids(tmp_path / "missing") == []
+
+
+@pytest.mark.parametrize(("output", "version"), [("1.18.33\n", "1.18.33"), ("v2.0.18", "2.0.18"), ("x 1.18.33", None)])
+def test_the_version(output: str, version: str | None) -> None:
+    """The whole output is the version."""
+    assert LAUNCHER.version_in(output.strip()) == version
+
+
+def test_what_is_copied_is_an_extract(tmp_path: Path) -> None:
+    """The wanted session's rows of the database, in a file that the adapter finds; never the database."""
+    folder = tmp_path / "home" / ".local" / "share" / "opencode"
+    folder.mkdir(parents=True)
+    database = sqlite3.connect(folder / "opencode.db", isolation_level=None)
+    database.execute("CREATE TABLE session (id TEXT, parent_id TEXT)")
+    database.execute("CREATE TABLE message (id TEXT, session_id TEXT, data TEXT)")
+    database.execute("CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT)")
+    database.execute("INSERT INTO session VALUES (?, NULL), ('ses_other', NULL)", (SESSION,))
+    database.close()
+    target = tmp_path / "native"
+    assert LAUNCHER.copy_native(tmp_path / "home", target, frozenset({SESSION})) == []
+    assert [path.name for path in target.iterdir()] == ["opencode.jsonl"]
+    assert json.loads((target / "opencode.jsonl").read_text()) == {"table": "session", "id": SESSION, "parent_id": None}
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_home_without_sessions_is_named(tmp_path: Path, made: bool) -> None:
+    """It is gone, or the harness never came to write anything."""
+    if made:
+        (tmp_path / "home").mkdir()
+    [gap] = LAUNCHER.copy_native(tmp_path / "home", tmp_path / "native", frozenset())
+    assert gap.code is AttemptErrorCode.NATIVE_LOGS_MISSING
