@@ -22,7 +22,7 @@ def _run(folder: Path, body: str) -> tuple[int, dict[str, Any], str]:
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     command = (sys.executable, "-I", str(SCRIPT), str(folder / "report.json"), str(program))
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     [line] = process.stdout.splitlines()
     return process.returncode, json.loads(line), process.stderr
 
