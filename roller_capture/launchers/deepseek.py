@@ -65,7 +65,7 @@ class DeepSeekLauncher:
 
     traits: Final = LauncherTraits(
         executable="dsh",
-        installed_as="bin/dsh",
+        installed_as="venv/bin/dsh",
         install_hint=(
             "run make harness-deepseek in the checkout, or pip install deepseek-harness-sdk==0.2.1rc2 into an "
             "environment of its own, or name it with --harness-bin"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
-from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
@@ -408,22 +408,13 @@ def slow_cut_child() -> Scenario:
 
 def killed() -> Scenario:
     """The harness is told to stop while a child's second answer is held."""
-    reached, never = threading.Event(), threading.Event()
-    held = Reply(text=LONG, hold=never, hold_after=4)
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
     scenario = _scenario(
         "killed",
         root(Reply(tools=(delegate("CHILD-K"),)), Reply(text="All done.")),
         AgentScript(["child-k"], "CHILD-K", (Reply(tools=(shell("echo k"),)), held)),
     )
-    decide = scenario.decide
-
-    def tell(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        if reply.hold is not None:
-            reached.set()
-        return reply
-
-    return replace(scenario, decide=tell, kill_when=reached)
+    return ended_when_held(scenario)
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest, nonces_in
-from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT: Final = "ROOT-TASK"
@@ -510,14 +510,13 @@ def cross_process_resume() -> Scenario:
 
 def killed() -> Scenario:
     """The harness is told to stop while a child's second answer is held."""
-    reached = threading.Event()
     held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
     scenario = _scenario(
         "killed",
         root(Reply(tools=(delegate("CHILD-K"),)), Reply(text="All done.")),
         AgentScript(["child-k"], "CHILD-K", (Reply(tools=(shell("echo k"),)), held)),
     )
-    return replace(scenario, decide=_telling(scenario, "child-k", reached), kill_when=reached)
+    return ended_when_held(scenario, "child-k")
 
 
 def review() -> Scenario:

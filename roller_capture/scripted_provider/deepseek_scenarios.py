@@ -13,7 +13,7 @@ from typing import Final
 
 from roller_capture.scripted_provider.reply import Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
-from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT: Final = "ROOT-TASK"
@@ -395,33 +395,19 @@ def refused() -> Scenario:
 
 def killed() -> Scenario:
     """The harness is told to stop while a child's second answer is held."""
-    reached, never = threading.Event(), threading.Event()
-    held = Reply(text=LONG, hold=never, hold_after=4)
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
     scenario = _scenario(
         "killed",
         root(Reply(tools=(delegate("CHILD-K"),)), Reply(text="Waiting.")),
         AgentScript(["child-k"], "CHILD-K", (Reply(tools=(shell("echo k"),)), held)),
     )
-    return _telling(scenario, reached)
+    return ended_when_held(scenario)
 
 
 def killed_root() -> Scenario:
     """The harness is told to stop while the root's second answer is held."""
-    reached, never = threading.Event(), threading.Event()
-    held = Reply(text=LONG, hold=never, hold_after=4)
-    return _telling(_scenario("killed-root", root(Reply(tools=(shell("echo x"),)), held)), reached)
-
-
-def _telling(scenario: Scenario, reached: threading.Event) -> Scenario:
-    decide = scenario.decide
-
-    def tell(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        if reply.hold is not None:
-            reached.set()
-        return reply
-
-    return replace(scenario, decide=tell, kill_when=reached)
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
+    return ended_when_held(_scenario("killed-root", root(Reply(tools=(shell("echo x"),)), held)))
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
-from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
@@ -311,19 +311,10 @@ def never_ends() -> Scenario:
 
 def killed() -> Scenario:
     """The harness is told to stop while the root's second answer and a child's are held."""
-    reached, never = threading.Event(), threading.Event()
-    held = Reply(text=LONG, hold=never, hold_after=2)
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=2)
     child = AgentScript(["child-k"], "CHILD-K", (Reply(tools=(shell("echo k"),)), held))
     scenario = _scenario("killed", root(Reply(tools=(spawn("CHILD-K"),)), replace(held, text="Waiting.")), child)
-    decide = scenario.decide
-
-    def tell(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        if reply.hold is not None and reply.owner == "child-k":
-            reached.set()
-        return reply
-
-    return replace(scenario, decide=tell, kill_when=reached)
+    return ended_when_held(scenario, "child-k")
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {

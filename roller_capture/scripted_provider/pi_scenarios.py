@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
-from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
@@ -169,18 +169,9 @@ def cross_process_resume() -> Scenario:
 
 def killed() -> Scenario:
     """Everything is to be killed while the second answer is held in the middle of its text."""
-    event = threading.Event()
     call = Reply(text="Working.", tools=(shell("echo working"),))
-    scenario = _scenario("killed", call, Reply(text=LONG * 3, hold_after=4, hold=threading.Event()))
-    decide = scenario.decide
-
-    def decide_and_tell(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        if reply.hold is not None:
-            event.set()
-        return reply
-
-    return replace(scenario, decide=decide_and_tell, kill_when=event)
+    held = Reply(text=LONG * 3, hold_after=4, hold=threading.Event())
+    return ended_when_held(_scenario("killed", call, held))
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {

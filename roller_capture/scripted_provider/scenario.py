@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roller_capture.scripted_provider.reply import Reply
 from roller_capture.scripted_provider.request import ModelRequest
@@ -22,3 +22,16 @@ class Scenario:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     kill_when: threading.Event | None = None
+
+
+def ended_when_held(scenario: Scenario, owner: str | None = None) -> Scenario:
+    """The same, to be ended from outside once the script has come to an answer that it holds (of `owner`, if given)."""
+    reached = threading.Event()
+
+    def tell(request: ModelRequest) -> Reply:
+        reply = scenario.decide(request)
+        if reply.hold is not None and owner in (None, reply.owner):
+            reached.set()
+        return reply
+
+    return replace(scenario, decide=tell, kill_when=reached)

@@ -17,10 +17,9 @@ from roller_capture import json_text
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree, PathKind
 from roller_capture.adapters.native_jsonl import read_lines
-from roller_capture.adapters.native_sqlite import Database, Selection, Table
+from roller_capture.adapters.native_sqlite import Database, Selection, Table, open_database
 from roller_capture.adapters.native_values import as_id
 from roller_capture.adapters.openclaw.compressed import event_text
-from roller_capture.adapters.openclaw.databases import open_database
 from roller_capture.capture_protocol import Gap
 from roller_capture.vocabulary import AttemptErrorCode
 
@@ -223,12 +222,12 @@ def _take_out(
         agents: dict[str, Database] = {}
         for agent in _agent_ids(tree, base):
             place = base / _AGENTS / agent / _AGENT_DATABASE
-            database = stack.enter_context(open_database(tree, place, scratch, gaps))
+            database = stack.enter_context(open_database(tree, place, scratch, gaps, trusted_schema=True))
             if database is not None:
                 agents[agent] = database
             elif tree.kind(base / _AGENTS / agent / "sessions") is PathKind.FOLDER:
                 gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "has session files of an older version", source=agent)
-        registry = stack.enter_context(open_database(tree, base / STATE_DATABASE, scratch, gaps))
+        registry = stack.enter_context(open_database(tree, base / STATE_DATABASE, scratch, gaps, trusted_schema=True))
         family = _family(agents, registry)
         keys = family.with_descendants(session_ids)
         wanted = family.session_ids(keys)

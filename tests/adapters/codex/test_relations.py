@@ -34,6 +34,7 @@ from tests.adapters.codex.rollouts import (
 )
 
 PATH = "/root/task"
+"""An agent's place among the agents: Codex calls the first one `/root`, on every machine."""
 WHOLE = ["child_completed", "launch_acknowledged", "result_delivered", "result_delivered", "spawn"]
 
 
