@@ -41,12 +41,19 @@ app = typer.Typer(
 )
 
 
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""Typer's own for a wrong command line. It has no public name: that of a wrong value is derived from it."""
+
+
 def main() -> NoReturn:
     """Entry point: a closed pipe and an interrupt end quietly, as people expect of a command."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - libraries write there without asking
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except _UsageError as error:
+        _say_usage_error(error)
+        sys.exit(error.exit_code)
     except RollerError as error:
         say(f"error: {error}")
         _end_stdout()
@@ -54,16 +61,24 @@ def main() -> NoReturn:
     except BrokenPipeError:
         _end_stdout()
         sys.exit(1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         sys.exit(130)
-    sys.exit(0)
+
+
+def _say_usage_error(error: Any) -> None:
+    """One line for an option that does not exist, a value that is none; the help for a call without anything."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = error.ctx.command_path if error.ctx is not None else "roller-capture"
+    say(f"error: {' '.join(error.format_message().split()).rstrip('.')}: see {command} --help")
 
 
 def _end_stdout() -> None:
     """Python flushes stdout once more at its end, and must not fail there."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
 def _print_version(wanted: bool) -> None:
@@ -130,7 +145,7 @@ def collect(
     """Run a harness behind the recording proxy and publish what it did.
 
     Example: roller-capture collect --harness claude-code --capture-calls --api-base https://api.anthropic.com
-    --run-dir runs/first --workdir . --prompt "Ask a subagent to count the files here"
+    --run-dir ~/agent-runs/first --workdir . --prompt "Ask a subagent to count the files here"
     """
     from roller_capture.collect.command import run_collect
 
@@ -457,4 +472,5 @@ def demo(
 
 def _fail(error: RollerError) -> NoReturn:
     say(f"error: {error}")
+    _end_stdout()  # what could not be written there would fail again at the end
     raise typer.Exit(error.exit_code)

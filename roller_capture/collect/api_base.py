@@ -10,6 +10,9 @@ from roller_capture.errors import RollerError
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})")
+_ENDPOINT: Final = re.compile(
+    r"(?:/v1)?/(?:messages(?:/count_tokens)?|chat/completions|responses(?:/compact)?)$|/v1/(?:models|complete|completions)$"
+)
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
 
 
@@ -49,7 +52,8 @@ class ApiBase:
 def parse_api_base(text: str) -> ApiBase:
     """Reads `--api-base`, with or without a trailing slash or `/v1`. Raises `RollerError` (exit 2).
 
-    User information and queries are refused, since the base is written into the run's configuration.
+    An endpoint is refused, since the harness appends it; user information and queries are, since the base is written
+    into the run's configuration.
     """
     try:
         parts = urlsplit(text.strip())
@@ -63,7 +67,12 @@ def parse_api_base(text: str) -> ApiBase:
         raise _refused("--api-base", "it holds a user name or a key: give the key with --api-key-env", shown="")
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise _refused(f"{scheme}://{parts.netloc}{parts.path}", "it must not have a query or a fragment")
-    path = re.sub("/{2,}", "/", parts.path).rstrip("/").removesuffix("/v1")
+    whole_path = re.sub("/{2,}", "/", parts.path).rstrip("/")
+    endpoint = _ENDPOINT.search(whole_path)
+    if endpoint is not None:
+        base = f"{scheme}://{parts.netloc}{whole_path[: endpoint.start()]}"
+        raise _refused(text, f"{endpoint[0]} is one of the service's endpoints, not its base: give {base}")
+    path = whole_path.removesuffix("/v1")
     if _PATH.fullmatch(path) is None:
         raise _refused(text, "its path has characters that no URL path has")
     return ApiBase(scheme, _host(text, parts.hostname), _port(text, port, scheme), path)

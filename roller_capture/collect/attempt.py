@@ -6,6 +6,7 @@ every way out; the guard keeps it when this process is killed.
 
 import contextlib
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from roller_capture.collect import native_logs
 from roller_capture.collect.api_base import ApiBase
 from roller_capture.collect.credentials import Keys
 from roller_capture.collect.guard import Guard, Guarded
+from roller_capture.collect.native_logs import NativeStore, NotSavedError
 from roller_capture.collect.private_folder import PrivateFolder, make_private_folder, remove_private_folder
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.collect.turns import RunOutcome, TurnFiles, TurnLimits, TurnRunner, tail_of
@@ -49,6 +51,17 @@ class AttemptPlan:
     drain_timeout: float
     arguments: tuple[str, ...]
     captured: bool
+    umask: int = -1
+    """The user's own, for the harness; -1: as this process has it."""
+
+
+class UnsavedError(RollerError):
+    """The run is over, but its logs could not be saved; `is_kept` tells that the private folder has them."""
+
+    def __init__(self, message: str, execution_status: ExecutionStatus, *, is_kept: bool) -> None:
+        super().__init__(message)
+        self.execution_status = execution_status
+        self.is_kept = is_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +82,28 @@ class AttemptRunner:
         self._stop = stop
         self._guard = guard
         self._name = str(plan.attempt)
+        self.has_started = False
+        """Whether a process of the harness was started."""
 
     def run(self, on_private_folder: Callable[[Path], None], tick: Callable[[], None] | None = None) -> AttemptResult:
         """Runs it. `on_private_folder` is told where the harness's home will be.
 
-        Raises `RollerError` when proxy or harness do not start. Whatever happens, no process is left, and the working
-        files are as complete as they can be.
+        Raises `RollerError` when proxy or harness do not start, and `UnsavedError` when the logs could not be saved.
+        Whatever happens, no process is left, and the working files are as complete as they can be.
         """
-        private = make_private_folder()
+        try:
+            private = make_private_folder()
+        except OSError as error:
+            raise _no_temporary_room(error) from None
         on_private_folder(private.root)
         try:
             result = self._run_in(private, tick)
+        except UnsavedError as error:
+            if error.is_kept:
+                self._guard.release(self._name)
+            else:
+                self._put_away(private)
+            raise
         except RollerError:
             self._put_away(private)
             raise
@@ -96,23 +120,26 @@ class AttemptRunner:
             harness=self._plan.harness,
             harness_version=self._plan.version,
             turns=len(self._plan.prompts),
-            private=(str(private.root),),
+            private=str(private.root),
             home=str(private.home),
-            attempt=str(self._plan.attempt) if self._plan.captured else None,
+            attempt=str(self._plan.attempt),
+            captured=self._plan.captured,
+            real_keys=self._plan.keys.real,
         )
         with self._proxy(guarded) as (base_url, guarded, proxy_descriptor):
             settings = self._settings(private, base_url)
             folder = self._native_folder()
-            stdout = folder / native_logs.STDOUT
-            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor)
-            runner = TurnRunner(
-                self._plan.launcher, settings, limits, TurnFiles(stdout, private.stderr, private.service_output)
-            )
+            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor, self._plan.umask)
+            files = TurnFiles(folder / native_logs.STDOUT, private.stderr, private.service_output)
+            runner = TurnRunner(self._plan.launcher, settings, limits, files)
             started_at = time.time()
             outcome = RunOutcome(ended_by=Cause.COLLECT_FAILED)
 
             def started(pid: int) -> None:
-                self._guard.watch(self._name, replace(guarded, leader=pid))
+                nonlocal guarded
+                self.has_started = True
+                guarded = replace(guarded, keepers=(*guarded.keepers, pid))
+                self._guard.watch(self._name, guarded)
 
             try:
                 self._plan.launcher.prepare(settings)
@@ -120,7 +147,7 @@ class AttemptRunner:
             finally:
                 calls = native_logs.settled_calls(self._plan.attempt) if self._plan.captured else ()
                 tail = tail_of(private.stderr, self._plan.keys.secrets)
-                errors = self._save(folder, private.home, outcome, calls, started_at, tail)
+                errors = self._save(folder, private, outcome, calls, started_at, tail)
         return AttemptResult(outcome, len(calls), tuple(errors), tail)
 
     @contextlib.contextmanager
@@ -137,20 +164,33 @@ class AttemptRunner:
 
         def watch(proxy: ProxyProcess) -> None:
             nonlocal watched
-            private = (*guarded.private, str(proxy.private_folder))
-            watched = replace(guarded, proxy=proxy.pid, private=private)
+            watched = replace(guarded, proxy=proxy.pid, proxy_folder=str(proxy.private_folder))
             self._guard.watch(self._name, watched)
 
         plan = self._plan
         proxy = ProxyProcess(plan.attempt, plan.harness, base.origin, options, keys.proxy_environment, watch)
-        with proxy, process_descriptor(proxy.pid) as descriptor:
-            yield base.behind(proxy.url), watched, descriptor
+        try:
+            proxy.start()
+        except OSError as error:
+            raise _no_temporary_room(error) from None
+        except RollerError as error:  # the recorder's advice is for those who start it by hand
+            message = str(error).replace("another attempt directory", "another run directory with --run-dir")
+            raise RollerError(message, exit_code=error.exit_code) from None
+        try:
+            with process_descriptor(proxy.pid) as descriptor:
+                yield base.behind(proxy.url), watched, descriptor
+        finally:
+            proxy.stop()
 
     def _native_folder(self) -> Path:
-        if self._plan.captured:
-            return native_logs.native_folder(self._plan.attempt)
-        self._plan.attempt.mkdir(mode=0o700, parents=True)
-        return self._plan.attempt
+        plan = self._plan
+        try:
+            if plan.captured:
+                return native_logs.native_folder(plan.attempt)
+            plan.attempt.mkdir(mode=0o700)
+        except OSError as error:
+            raise RollerError(f"{plan.attempt}: cannot be written ({error.strerror}): make room") from None
+        return plan.attempt
 
     def _settings(self, private: PrivateFolder, base_url: str | None) -> LaunchSettings:
         plan = self._plan
@@ -173,16 +213,15 @@ class AttemptRunner:
     def _save(
         self,
         folder: Path,
-        home: Path,
+        private: PrivateFolder,
         outcome: RunOutcome,
         calls: tuple[RecordedCall, ...],
         started_at: float,
         tail: str,
     ) -> list[Gap]:
-        """Native logs and launcher.json; returns all that went wrong."""
+        """Native logs and launcher.json; returns all that went wrong. Raises `UnsavedError`."""
         plan = self._plan
         errors = [*outcome.errors]
-        errors += native_logs.copy_native_logs(plan.launcher, home, folder, calls, outcome.session_ids)
         if plan.captured and outcome.answered and not calls:
             message = "the harness gave answers, but no model request reached the proxy: it has gone around it"
             errors.append(Gap(AttemptErrorCode.NO_REQUEST_SEEN, message, native_logs.STDOUT))
@@ -197,12 +236,24 @@ class AttemptRunner:
             "turns_not_run": outcome.turns_not_run,
             "started_at": started_at,
             "ended_at": time.time(),
-            "errors": [native_logs.launcher_error(error) for error in errors],
         }
         if outcome.execution_status is not ExecutionStatus.COMPLETED:
             facts["stderr_tail"] = tail
-        native_logs.write_launcher_file(folder, facts)
-        return errors
+        store = NativeStore(plan.launcher, private.home, folder, plan.keys.real)
+        try:
+            return store.save(calls, outcome.session_ids, facts, errors)
+        except NotSavedError as error:
+            status = outcome.execution_status
+            told = error.told(plan.attempt, private.root, private.home, status, captured=plan.captured)
+            raise UnsavedError(told, status, is_kept=not error.is_gone) from None
+
+
+def _no_temporary_room(error: OSError) -> RollerError:
+    where = tempfile.gettempdir()
+    return RollerError(
+        f"{where}: no temporary folder can be made ({error.strerror}): make room, or name another folder with TMPDIR",
+        exit_code=2,
+    )
 
 
 def _trusted_authority() -> list[str]:

@@ -2,6 +2,8 @@
 
 import math
 import os
+import ssl
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,8 +54,11 @@ def check_request(request: CollectRequest) -> CheckedRequest:
     launcher.check_arguments(request.harness_args)
     workdir = _checked_workdir(request.workdir)
     api_base = None if request.api_base is None else parse_api_base(request.api_base)
-    variable = request.api_key_env or traits.key_variables[0]
-    keys = choose_keys(variable, request.key_via, api_base, captured=request.capture_calls)
+    _check_temporary_folder()
+    _check_authority(api_base if request.capture_calls else None)
+    named = request.api_key_env is not None
+    variable = traits.key_variables[0] if request.api_key_env is None else request.api_key_env
+    keys = choose_keys(variable, request.key_via, api_base, captured=request.capture_calls, named=named)
     run_dir = request.run_dir.expanduser().absolute()
     check_new(run_dir)
     return CheckedRequest(
@@ -100,6 +105,26 @@ def _check_limits(request: CollectRequest) -> None:
     for option, value in (("--timeout", request.timeout), ("--drain-timeout", request.drain_timeout)):
         if not math.isfinite(value) or not 0 < value <= 10_000_000:
             raise _wrong(f"{option} {value:g}: give seconds above 0")
+
+
+def _check_temporary_folder() -> None:
+    """Home and proxy work in folders of their own there."""
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        raise _wrong("no temporary folder can be written to: make room, or name one with TMPDIR") from None
+
+
+def _check_authority(api_base: ApiBase | None) -> None:
+    """Of what OpenSSL is told to trust; the proxy would only fail with it."""
+    path = os.environ.get("SSL_CERT_FILE")
+    if not path or api_base is None or api_base.scheme != "https":
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except (OSError, ValueError) as error:  # an `ssl.SSLError` is an `OSError`
+        said = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read ({error})"
+        raise _wrong(f"SSL_CERT_FILE {path}: {said}: name a file with certificates, or unset it") from None
 
 
 def _checked_workdir(workdir: Path | None) -> Path | None:

@@ -1,15 +1,16 @@
 """`roller-capture collect`: runs, publishes, and says what came of it."""
 
-import time
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture.collect import summary
-from roller_capture.collect.attempt import AttemptPlan, AttemptResult, AttemptRunner
+from roller_capture.collect.attempt import AttemptPlan, AttemptResult, AttemptRunner, UnsavedError
 from roller_capture.collect.checks import CheckedRequest, check_request
 from roller_capture.collect.display import running_line
 from roller_capture.collect.guard import Guard
+from roller_capture.collect.private_umask import private_umask
 from roller_capture.collect.request import CollectRequest, KeyVia
 from roller_capture.collect.run_folder import (
     AttemptEntry,
@@ -17,8 +18,8 @@ from roller_capture.collect.run_folder import (
     RunMode,
     Sample,
     SampleState,
-    create_run,
     create_sample,
+    new_run,
 )
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.errors import RollerError
@@ -28,6 +29,7 @@ from roller_capture.vocabulary import CaptureStatus
 
 FIRST_SAMPLE: Final = "sample-0001"
 _SIGNAL_EXIT: Final = 128
+_NOTHING_BEGUN: Final = 2
 _UNCAPTURED: Final = (
     "WITHOUT --capture-calls NOTHING IS CAPTURED: the harness runs without the proxy, and with the real key; "
     "this run can never be used as a captured one"
@@ -42,18 +44,26 @@ def run_collect(request: CollectRequest) -> int:
     `RollerError`: exit 2 for a call that is wrong, of which nothing is written; exit 1 when publishing failed.
     """
     checked = check_request(request)
-    _say_plan(request, checked)
     configuration = _configuration(request, checked)
-    create_run(checked.run_dir, configuration)
     workdir = None if checked.workdir is None else str(checked.workdir)
-    sample = create_sample(checked.run_dir, FIRST_SAMPLE, request.prompts, workdir, configuration.mode)
-    with StopSignal.installed() as stop:
-        with Guard() as guard:
-            result, entry, attempt = _run_attempt(request, checked, sample, stop, guard)
-        say(summary.run_line(result, request.harness, checked.binary.version))
-        for line in summary.trouble_lines(result):
-            say(line)
-        code = _conclude(request, sample, entry, attempt, result)
+    with private_umask() as umask:
+        with new_run(checked.run_dir, configuration) as undo:
+            sample = create_sample(checked.run_dir, FIRST_SAMPLE, request.prompts, workdir, configuration.mode)
+            entry, attempt = sample.begin_attempt()
+        _say_plan(request, checked)
+        with StopSignal.installed() as stop:
+            with Guard() as guard:
+                runner = AttemptRunner(_plan(request, checked, attempt, umask), stop, guard)
+                try:
+                    result = _run_attempt(runner, sample, entry, attempt)
+                except RollerError as error:
+                    if error.exit_code == _NOTHING_BEGUN and not runner.has_started:
+                        undo()
+                    raise
+            say(summary.run_line(result, request.harness, checked.binary.version, stop.received))
+            for line in summary.trouble_lines(result):
+                say(line)
+            code = _conclude(request, sample, entry, attempt, result)
     return code if stop.received is None else _SIGNAL_EXIT + stop.received
 
 
@@ -71,6 +81,8 @@ def _say_plan(request: CollectRequest, checked: CheckedRequest) -> None:
         say("warning: with --key-via harness an agent can read the key, and what it prints is recorded")
     if checked.workdir is None:
         say("it works in a fresh empty folder that is removed afterwards (--workdir DIR for one of your own)")
+    elif checked.run_dir.resolve().is_relative_to(checked.workdir.resolve()):
+        say("warning: --run-dir lies in --workdir, so the agent can see and change its own recording: put it elsewhere")
     if not request.capture_calls:
         say(_UNCAPTURED)
 
@@ -94,11 +106,8 @@ def _configuration(request: CollectRequest, checked: CheckedRequest) -> RunConfi
     )
 
 
-def _run_attempt(
-    request: CollectRequest, checked: CheckedRequest, sample: Sample, stop: StopSignal, guard: Guard
-) -> tuple[AttemptResult, AttemptEntry, Path]:
-    entry, attempt = sample.begin_attempt()
-    plan = AttemptPlan(
+def _plan(request: CollectRequest, checked: CheckedRequest, attempt: Path, umask: int) -> AttemptPlan:
+    return AttemptPlan(
         harness=request.harness,
         launcher=checked.launcher,
         binary=checked.binary.path,
@@ -116,7 +125,12 @@ def _run_attempt(
         drain_timeout=request.drain_timeout,
         arguments=request.harness_args,
         captured=request.capture_calls,
+        umask=umask,
     )
+
+
+def _run_attempt(runner: AttemptRunner, sample: Sample, entry: AttemptEntry, attempt: Path) -> AttemptResult:
+    """Runs it, and brings the books up to date: how it was executed stands there before anything is published."""
 
     def note_private_folder(private: Path) -> None:
         entry.private_folder = str(private)
@@ -124,25 +138,24 @@ def _run_attempt(
 
     try:
         with running_line(attempt) as tick:
-            result = AttemptRunner(plan, stop, guard).run(note_private_folder, tick)
-    except RollerError:
-        entry.ended_at, entry.private_folder = time.time(), None
-        entry.state = sample.state = SampleState.FAILED
-        sample.write()
+            result = runner.run(note_private_folder, tick)
+    except RollerError as error:
+        kept = isinstance(error, UnsavedError) and error.is_kept
+        entry.private_folder = entry.private_folder if kept else None
+        state = SampleState(error.execution_status) if isinstance(error, UnsavedError) else SampleState.FAILED
+        with contextlib.suppress(RollerError):  # what went wrong first is what should be told
+            sample.end_attempt(entry, state)
         raise
     entry.private_folder = None
-    return result, entry, attempt
+    sample.end_attempt(entry, SampleState(result.outcome.execution_status))
+    return result
 
 
 def _conclude(
     request: CollectRequest, sample: Sample, entry: AttemptEntry, attempt: Path, result: AttemptResult
 ) -> int:
     """Publishes, brings the books up to date, and says what there is."""
-    state = SampleState(result.outcome.execution_status)
-    entry.ended_at = time.time()
     if not request.capture_calls:
-        entry.state = sample.state = state
-        sample.write()
         say(f"{_UNCAPTURED}: output in {attempt}")
         return 0
 
@@ -152,7 +165,6 @@ def _conclude(
 
     manifest = _publish(request, attempt, note_intent)
     entry.capture_status = manifest["capture_status"]
-    entry.state = sample.state = state
     sample.write()
     for line in (*summary.capture_lines(attempt, manifest), *summary.error_lines(result)):
         say(line)

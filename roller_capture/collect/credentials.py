@@ -18,6 +18,8 @@ UPSTREAM_KEY: Final = "ROLLER_COLLECT_UPSTREAM_KEY"
 DUMMY_KEY: Final = "ROLLER_COLLECT_DUMMY_KEY"
 """The proxy's own variables; no harness ever has them."""
 
+_DUMMY_PREFIX: Final = "roller-dummy-"
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -53,9 +55,19 @@ class Keys:
         """Everything that must not be shown."""
         return tuple(key for key in (self.for_harness, self.upstream) if key)
 
+    @property
+    def real(self) -> tuple[str, ...]:
+        """What must not be stored: the keys that open something."""
+        return tuple(key for key in self.secrets if not key.startswith(_DUMMY_PREFIX))
 
-def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, captured: bool) -> Keys:
-    """Decides who gets which key. Raises `RollerError` (exit 2) when there is none and the service may need one."""
+
+def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, captured: bool, named: bool = True) -> Keys:
+    """Decides who gets which key. `named`: the user has named the variable, so it has to be there.
+
+    Raises `RollerError` (exit 2) when there is no key and the service may need one.
+    """
+    if not variable.strip() or "=" in variable or "\0" in variable:
+        raise RollerError(f"--api-key-env {variable!r}: is no name of a variable", exit_code=2)
     real = os.environ.get(variable, "").strip()
     if real and (not real.isascii() or not real.isprintable() or " " in real or len(real) < SHORTEST_SECRET):
         raise RollerError(
@@ -63,7 +75,7 @@ def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, capture
             exit_code=2,
         )
     on_this_machine = api_base is not None and api_base.is_loopback
-    if not real and not on_this_machine:
+    if not real and (named or not on_this_machine):
         raise RollerError(
             f"{variable} is not set: export the key of the model service, or name its variable with --api-key-env",
             exit_code=2,
@@ -79,4 +91,4 @@ def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, capture
 
 def dummy_key() -> str:
     """A key that opens nothing: 128 random bits, so it also proves which attempt a request belongs to."""
-    return f"roller-dummy-{secrets.token_hex(16)}"
+    return f"{_DUMMY_PREFIX}{secrets.token_hex(16)}"

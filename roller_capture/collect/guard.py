@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,18 +22,22 @@ _STOP_SECONDS: Final = 60.0
 class Guarded:
     """One attempt that is running: what the watchdog would need.
 
-    `attempt` is `None` in an uncaptured run. `private` are the temporary folders of harness and proxy, `home` is in one
-    of them. `leader` and `proxy` are process ids.
+    `private` is the temporary folder of the harness, in which `home` is, `proxy_folder` that of the proxy. `keepers`
+    (of all processes of the harness) and `proxy` are process ids. `real_keys` are to be masked in what is saved; they
+    go through the pipe and nowhere else.
     """
 
     harness: str
     harness_version: str
     turns: int
-    private: tuple[str, ...]
+    private: str
     home: str
-    attempt: str | None = None
-    leader: int | None = None
+    attempt: str
+    captured: bool
+    real_keys: tuple[str, ...] = field(repr=False)
+    keepers: tuple[int, ...] = ()
     proxy: int | None = None
+    proxy_folder: str | None = None
 
 
 class Guard:

@@ -1,14 +1,19 @@
 """Copies what a harness left behind into the attempt, and notes how it ran (launcher.json)."""
 
+import contextlib
+import errno
 import os
 import secrets
+import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.capture_protocol import Gap
+from roller_capture.collect.sealing import seal
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher
 from roller_capture.vocabulary import AttemptErrorCode, HttpEnd
@@ -20,12 +25,79 @@ LAUNCHER_FILE: Final = "launcher.json"
 
 _SETTLE_SECONDS: Final = 5.0
 _LOOK_EVERY: Final = 0.05
+_BLOCK: Final = 512
+"""Bytes of what `stat` counts."""
+
+_DISK_TROUBLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)))
+_NO_DATABASE_ROOM: Final = "disk is full"
+"""SQLite's own word."""
+_TROUBLE_WORDS: Final = (*_DISK_TROUBLE, _NO_DATABASE_ROOM)
+
+
+class NotSavedError(Exception):
+    """The logs are not safe in the attempt. `is_gone`: since the attempt is not there any more."""
+
+    def __init__(self, reason: str, *, is_gone: bool = False) -> None:
+        super().__init__(reason)
+        self.is_gone = is_gone
+
+    def told(self, attempt: Path, private: Path, home: Path, status: str, *, captured: bool = True) -> str:
+        """What the user should know and do."""
+        if self.is_gone:
+            return f"{attempt}: was taken away while the harness ran: there is nothing to publish"
+        kept = f"{attempt}: the harness's logs could not be saved ({self}): they stay in {private}: make room, then "
+        if not captured:
+            return f"{kept}copy what you need from there"
+        finalize = f"roller-capture finalize {shlex.quote(str(attempt))} --native {shlex.quote(str(home))}"
+        return f"{kept}{finalize} --execution-status {status}"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStore:
+    """Where logs are saved: from `home` into `folder`. `real_keys` are masked there."""
+
+    launcher: Launcher
+    home: Path
+    folder: Path
+    real_keys: tuple[str, ...] = field(repr=False)
+
+    def save(
+        self, calls: tuple[RecordedCall, ...], announced: Sequence[str], facts: Mapping[str, Any], errors: list[Gap]
+    ) -> list[Gap]:
+        """Copies, masks, and writes launcher.json last; returns `errors` and those that copying adds.
+
+        Raises `NotSavedError`: then the home holds the only good copy, and both have been masked where they lie.
+        """
+        try:
+            if not self.folder.is_dir():
+                raise NotSavedError("it is gone", is_gone=True)
+            errors = [*errors, *copy_native_logs(self.launcher, self.home, self.folder, calls, announced)]
+            trouble = next((word for gap in errors for word in _TROUBLE_WORDS if word in gap.message), None)
+            if trouble is not None:
+                raise NotSavedError(trouble)
+            masked = seal(self.folder, self.real_keys)
+            noted = {**facts, "masked": masked, "errors": [launcher_error(error) for error in errors]}
+            write_json(self.folder / LAUNCHER_FILE, noted)
+        except (NotSavedError, OSError) as error:
+            self._mask_where_it_lies()
+            raise error if isinstance(error, NotSavedError) else NotSavedError(_words(error)) from None
+        return errors
+
+    def _mask_where_it_lies(self) -> None:
+        for place in (self.folder, self.home):
+            with contextlib.suppress(OSError):
+                seal(place, self.real_keys)
+
+
+def _words(error: OSError) -> str:
+    return error.strerror or type(error).__name__
 
 
 def native_folder(attempt: Path) -> Path:
-    """Where the native logs of a captured attempt go, made where missing."""
+    """Where the native logs of a captured attempt go, made where missing. Raises `OSError`, also when the attempt has
+    been taken away: it is not made anew."""
     folder = attempt / WORK_DIR / NATIVE
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
@@ -54,7 +126,10 @@ def copy_native_logs(
     try:
         return launcher.copy_native(home, target, session_ids)
     except Exception as error:  # noqa: BLE001 - the calls must be published whatever a harness left on the disk
-        return [Gap(AttemptErrorCode.NATIVE_LOGS_MISSING, f"copying the native logs failed: {type(error).__name__}")]
+        # By type only, since the text could quote what must not be stored; but the system's own words quote nothing.
+        trouble = next((word for word in _TROUBLE_WORDS if word in str(error)), None)
+        reason = type(error).__name__ if trouble is None else f"{type(error).__name__}: {trouble}"
+        return [Gap(AttemptErrorCode.NATIVE_LOGS_MISSING, f"copying the native logs failed: {reason}")]
 
 
 def launcher_error(gap: Gap) -> dict[str, str]:
@@ -63,30 +138,51 @@ def launcher_error(gap: Gap) -> dict[str, str]:
     return error if gap.source is None else {**error, "source": gap.source}
 
 
-def write_launcher_file(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Replaces launcher.json, whole. Raises `OSError`."""
-    write_json(folder / LAUNCHER_FILE, facts)
-
-
 def write_json(path: Path, value: Mapping[str, Any], *, new: bool = False) -> None:
     """Writes an indented JSON file that a reader sees whole or not at all; `new` raises `FileExistsError` where one is.
 
-    Raises `OSError`.
+    On a full disk the room that the old file has is used, if it is enough. Raises `OSError`.
     """
     data = json_text.dumps_indented(dict(value)) + b"\n"
+    try:
+        _replace(path, data, new=new)
+    except OSError as error:
+        if new or error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _overwrite(path, data):
+            raise
+
+
+def _overwrite(path: Path, data: bytes) -> bool:
+    """Whether the new text found room in the old file's own blocks. Raises `OSError`."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_blocks * _BLOCK < len(data):
+            return False
+        os.pwrite(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _replace(path: Path, data: bytes, *, new: bool) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(descriptor)
-    if new:
-        try:
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, 0o600)
+            stream.write(data)
+            stream.flush()
+            os.fsync(descriptor)
+        if new:
             os.link(temporary, path)
-        finally:
+        else:
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):  # it has the file's name by now, or there was no room for it
             temporary.unlink()
-    else:
-        temporary.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

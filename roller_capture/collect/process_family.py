@@ -1,14 +1,17 @@
 """Finds and ends all processes of a harness: its own, and those that its tools started.
 
 A process group is not enough. Claude Code gives every shell command a session of its own, so they outlive a kill of the
-harness's group (measured). But all of them inherit the attempt's private HOME, which nobody else has. Standard library
-only: the watchdog runs this too.
+harness's group (measured). They are found in two ways, neither of which alone would do: by descent, since a keeper
+(`roller_capture.collect.keeper`) holds all that it has started, also what cleared its environment and left its session;
+and by the attempt's private HOME, which nobody else has, should the keeper be gone. Standard library only: the watchdog
+runs this too.
 """
 
 import contextlib
 import os
 import signal
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,45 +21,68 @@ _KILL_SECONDS: Final = 10.0
 
 
 class Member(NamedTuple):
-    """One process: its id and its session."""
+    """One process: its id, its parent and its session."""
 
     pid: int
+    parent: int
     session: int
 
 
-def find_members(leader: int | None, home: Path | None) -> list[Member]:
-    """The living processes whose HOME is `home`, and all others of their sessions and of that of `leader`.
-
-    Without `home`, those of the session of `leader` alone.
-    """
-    return _find(set() if leader is None else {leader}, home)
+def find_members(keepers: Collection[int], home: Path | None) -> list[Member]:
+    """The living descendants of `keepers`, the processes whose HOME is `home`, and all others of their sessions; the
+    keepers themselves are none. Without `home`, the descendants alone."""
+    return _find(frozenset(keepers), home, set())
 
 
-def _find(sessions: set[int], home: Path | None) -> list[Member]:
+def _find(keepers: frozenset[int], home: Path | None, sessions: set[int]) -> list[Member]:
     """As above, for the sessions that are known already; adds those that are found."""
     everyone = [member for entry in _PROC.iterdir() if entry.name.isdigit() and (member := _member(entry)) is not None]
+    kin = _descendants(keepers, everyone)
+    sessions.update(member.session for member in everyone if member.pid in kin)
     if home is not None:
         mark = b"HOME=" + os.fsencode(home)
         sessions.update(member.session for member in everyone if mark in _environment(member.pid))
     own = os.getsid(0)
-    return [member for member in everyone if member.session in sessions and member.session != own]
+    return [
+        member
+        for member in everyone
+        if (member.pid in kin or member.session in sessions) and member.session != own and member.pid not in keepers
+    ]
 
 
-def end_members(leader: int | None, home: Path | None, grace: float) -> None:
+def _descendants(roots: frozenset[int], everyone: list[Member]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for member in everyone:
+        children.setdefault(member.parent, []).append(member.pid)
+    found: set[int] = set()
+    open_ends = list(roots)
+    while open_ends:
+        new = [pid for pid in children.get(open_ends.pop(), ()) if pid not in found]
+        found.update(new)
+        open_ends += new
+    return found
+
+
+def end_members(keepers: Collection[int], home: Path | None, grace: float) -> None:
     """Ends them: SIGTERM, and SIGKILL for what is still there after `grace` seconds. Blocks until all are gone.
 
-    The harness's own process may remain as a zombie until its parent has waited for it.
+    The keepers end by themselves then.
     """
     # Kept from look to look: a process that is just ending has no environment any more.
-    sessions = set() if leader is None else {leader}
-    _signal(_find(sessions, home), signal.SIGTERM)
+    sessions: set[int] = set()
+    roots = frozenset(keepers)
+    told: set[int] = set()
     deadline = time.monotonic() + grace
-    while members := _find(sessions, home):
+    while members := _find(roots, home, sessions):
         late = time.monotonic() - deadline
         if late > _KILL_SECONDS:
             return  # in an uninterruptible wait: nothing more can be done
         if late >= 0:
             _signal(members, signal.SIGKILL)
+        else:
+            # Also those that came after the first look, such as what a shell starts when it is told to end.
+            _signal([member for member in members if member.pid not in told], signal.SIGTERM)
+            told.update(member.pid for member in members)
         time.sleep(_LOOK_EVERY)
 
 
@@ -71,10 +97,10 @@ def _member(entry: Path) -> Member | None:
     try:
         # The second field is a name in parentheses, which can hold blanks and parentheses itself.
         fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-        state, session = fields[0], int(fields[3])
+        state, parent, session = fields[0], int(fields[1]), int(fields[3])
     except (OSError, IndexError, ValueError):
         return None
-    return None if state in (b"Z", b"X") else Member(int(entry.name), session)
+    return None if state in (b"Z", b"X") else Member(int(entry.name), parent, session)
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -8,9 +8,11 @@
 All files are replaced as a whole, so a reader never sees half of one.
 """
 
+import contextlib
 import hashlib
-import os
+import shutil
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,12 +21,12 @@ from typing import Any, Final
 from roller_capture import __version__, json_text
 from roller_capture.collect.native_logs import write_json
 from roller_capture.errors import RollerError
-from roller_capture.recording.work_folder import make_private_directory
 
 RUN_FORMAT: Final = "roller.run/v1"
 SAMPLE_FORMAT: Final = "roller.sample/v1"
 RUN_FILE: Final = "run.json"
 SAMPLE_FILE: Final = "sample.json"
+SAMPLES: Final = "samples"
 
 
 class RunMode(StrEnum):
@@ -120,9 +122,15 @@ class Sample:
         entry = AttemptEntry(f"attempt-{len(self.attempts) + 1:04}", time.time())
         self.attempts.append(entry)
         self.state = SampleState.RUNNING
-        make_private_directory(self.attempts_folder)
+        _make_private(self.attempts_folder)
         self.write()
         return entry, self.attempts_folder / entry.name
+
+    def end_attempt(self, entry: AttemptEntry, state: SampleState) -> None:
+        """Notes how it was executed. Raises `RollerError`."""
+        entry.ended_at = time.time()
+        entry.state = self.state = state
+        self.write()
 
     def write(self) -> None:
         """Brings sample.json up to date. Raises `RollerError`."""
@@ -154,23 +162,84 @@ def _entry_document(entry: AttemptEntry) -> dict[str, Any]:
     return document if entry.private_folder is None else {**document, "private_folder": entry.private_folder}
 
 
+def note_killed(attempt: Path, state: str, private_folder: Path | None) -> None:
+    """Brings sample.json up to date for a `collect` that was killed while `attempt` ran.
+
+    What is there already stays; where it cannot be written, it stays as a whole.
+    """
+    path = attempt.parent.parent / SAMPLE_FILE
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        document = json_text.parse(path.read_bytes())
+        for entry in document["attempts"]:
+            if entry["attempt"] == attempt.name and entry["state"] == SampleState.RUNNING:
+                entry |= {"state": state, "ended_at": time.time()}
+                document["state"] = document["attempts"][-1]["state"]
+                entry.pop("private_folder", None)
+                if private_folder is not None:
+                    entry["private_folder"] = str(private_folder)
+                write_json(path, document)
+
+
 def check_new(run_dir: Path) -> None:
-    """Refuses (exit 2) a run directory that cannot be a new run's."""
+    """Refuses (exit 2) a run directory that is in use, or no directory."""
     try:
         taken = run_dir.exists() and any(run_dir.iterdir())
     except NotADirectoryError:
-        raise RollerError(f"{run_dir}: is no directory: name another run directory", exit_code=2) from None
+        raise _refused(run_dir, "is no directory") from None
     except OSError as error:
-        raise RollerError(f"{run_dir}: cannot be used ({error.strerror}): name another one", exit_code=2) from None
+        raise _refused(run_dir, f"cannot be used ({error.strerror})") from None
     if taken:
         what = "holds a run already" if (run_dir / RUN_FILE).exists() else "is not empty"
-        raise RollerError(f"{run_dir}: {what}: name a new run directory, each run has one of its own", exit_code=2)
+        raise _refused(run_dir, f"{what}: each run has a directory of its own")
 
 
-def create_run(run_dir: Path, configuration: RunConfiguration) -> None:
-    """Makes the run directory. Raises `RollerError` (exit 2) when it is not new, or another `collect` was quicker."""
+@contextlib.contextmanager
+def new_run(run_dir: Path, configuration: RunConfiguration) -> Iterator[Callable[[], None]]:
+    """Makes the run directory and run.json; what is done inside belongs to it. What it gives undoes all of it.
+
+    Raises `RollerError` (exit 2) when that cannot be, when it is not new, or when another `collect` was quicker. Then,
+    and when what is done inside raises, nothing of it stays behind.
+    """
     check_new(run_dir)
-    make_private_directory(run_dir)
+    missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
+    ours = False
+
+    def undo() -> None:
+        if ours:
+            _remove_contents(run_dir)
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    try:
+        _make_private(run_dir)
+        _write_configuration(run_dir, configuration)
+        ours = True
+        yield undo
+    except RollerError as error:
+        undo()
+        raise _refused(run_dir, str(error)) from None
+
+
+def _make_private(folder: Path) -> None:
+    """Makes it, and its parents, where missing, with mode 0700. Raises `RollerError`."""
+    try:
+        if not folder.is_dir():
+            _make_parents(folder.parent)
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
+    except OSError as error:
+        reason = "a link is in its place" if folder.is_symlink() else error.strerror
+        raise RollerError(f"{folder} cannot be made ({reason})") from None
+
+
+def _make_parents(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_parents(folder.parent)
+        folder.mkdir(mode=0o700)
+
+
+def _write_configuration(run_dir: Path, configuration: RunConfiguration) -> None:
     document = {
         "format": RUN_FORMAT,
         "created_at": time.time(),
@@ -180,20 +249,25 @@ def create_run(run_dir: Path, configuration: RunConfiguration) -> None:
     try:
         write_json(run_dir / RUN_FILE, document, new=True)
     except FileExistsError:
-        raise RollerError(
-            f"{run_dir}: another collect has just begun a run here: name a new run directory", exit_code=2
-        ) from None
+        raise RollerError("another collect has just begun a run here") from None
     except OSError as error:
-        raise RollerError(
-            f"{run_dir}: cannot be written ({os.strerror(error.errno or 0)}): name another run directory", exit_code=2
-        ) from None
+        raise RollerError(f"{RUN_FILE} cannot be written ({error.strerror})") from None
+
+
+def _remove_contents(run_dir: Path) -> None:
+    with contextlib.suppress(OSError):
+        (run_dir / RUN_FILE).unlink()
+    shutil.rmtree(run_dir / SAMPLES, ignore_errors=True)
+
+
+def _refused(run_dir: Path, problem: str) -> RollerError:
+    return RollerError(f"--run-dir {run_dir}: {problem}: name another one with --run-dir", exit_code=2)
 
 
 def create_sample(run_dir: Path, sample_id: str, turns: tuple[str, ...], workdir: str | None, mode: RunMode) -> Sample:
     """Makes the folder of a new sample. Raises `RollerError`."""
-    folder = run_dir / "samples" / sample_id
-    make_private_directory(folder.parent)
-    make_private_directory(folder)
+    folder = run_dir / SAMPLES / sample_id
+    _make_private(folder)
     sample = Sample(folder, sample_id, turns, workdir, mode)
     sample.write()
     return sample

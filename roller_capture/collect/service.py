@@ -5,17 +5,16 @@ waited for, then the service goes, and only then the proxy.
 """
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from roller_capture.collect.process_family import end_members
-from roller_capture.collect.waiting import Cause, process_descriptor, wait_for_first
+from roller_capture.collect.kept_process import KeptProcess, Output
+from roller_capture.collect.private_umask import open_private
+from roller_capture.collect.waiting import Cause, wait_for_first
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessService, LaunchSettings
-from roller_capture.launchers.environment import harness_environment
+from roller_capture.launchers import HarnessCommand, HarnessService, LaunchSettings
 from roller_capture.terminal import say
 
 READY_SECONDS: Final = 180.0
@@ -26,9 +25,8 @@ _LOOK_FOR_SETTLED: Final = 1.0
 class RunningService:
     """A service whose process has been started. `descriptor` becomes readable when it ends."""
 
-    def __init__(self, service: HarnessService, pid: int, descriptor: int, output: Path) -> None:
+    def __init__(self, service: HarnessService, descriptor: int, output: Path) -> None:
         self._service = service
-        self.pid: Final = pid
         self.descriptor: Final = descriptor
         self._output = output
 
@@ -68,30 +66,27 @@ class RunningService:
 
 @contextlib.contextmanager
 def running(
-    service: HarnessService, settings: LaunchSettings, output: Path, grace: float, on_start: Callable[[int], None]
+    service: HarnessService, settings: LaunchSettings, output: Path, umask: int, on_start: Callable[[int], None]
 ) -> Iterator[RunningService]:
     """Starts it, its output going to `output`. All processes in the attempt's home are gone when this ends.
 
     Raises `RollerError` when it cannot be started.
     """
     command = service.command
-    with output.open("ab") as stream:
+    with open_private(output) as stream:
         try:
-            process = subprocess.Popen(
-                command.arguments,
-                cwd=settings.workdir,
-                env=harness_environment(command, settings.home),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
+            process = KeptProcess.start(command, settings, Output(stream, stream), umask)
         except OSError as error:
-            raise RollerError(f"{command.arguments[0]}: cannot be started ({error.strerror})", exit_code=2) from None
+            raise _not_started(command, error) from None
     try:
         on_start(process.pid)
-        with process_descriptor(process.pid) as descriptor:
-            yield RunningService(service, process.pid, descriptor, output)
+        yield RunningService(service, process.ended, output)
     finally:
-        end_members(process.pid, settings.home, grace)
-        process.wait()
+        try:
+            process.end(settings.home)
+        except OSError as error:
+            raise _not_started(command, error) from None
+
+
+def _not_started(command: HarnessCommand, error: OSError) -> RollerError:
+    return RollerError(f"{command.arguments[0]}: cannot be started ({error.strerror})", exit_code=2)

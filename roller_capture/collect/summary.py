@@ -1,23 +1,34 @@
 """What `collect` says at the end: one screen, plain words."""
 
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.waiting import Cause
 from roller_capture.errors import RollerError
 from roller_capture.terminal import safe
-from roller_capture.view.attempt import load_attempt
+from roller_capture.view.attempt import Call, load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
-from roller_capture.vocabulary import ExecutionStatus
+from roller_capture.view.words import LONGEST_TEXT, cut
+from roller_capture.vocabulary import CallErrorCode, ExecutionStatus
 
 _MOST_GAPS: Final = 8
+_MOST_REASONS: Final = 3
 _TAIL_LINES: Final = 5
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?: \([A-Za-z0-9_.-]+\))?")
+_FAILURES: Final = (
+    CallErrorCode.HTTP_ERROR,
+    CallErrorCode.PROVIDER_ERROR,
+    CallErrorCode.UPSTREAM_UNREACHABLE,
+    CallErrorCode.RESPONSE_UNPARSEABLE,
+)
 _CAUSES: Final = {
-    Cause.STOP_SIGNAL: "stopped by you",
     Cause.PROXY_DIED: "stopped, since the recording proxy died",
     Cause.SERVICE_ENDED: "stopped, since the harness's own service ended",
     Cause.TIMEOUT: "stopped at its time limit (--timeout)",
@@ -25,13 +36,15 @@ _CAUSES: Final = {
 }
 
 
-def run_line(result: AttemptResult, harness: str, version: str) -> str:
-    """How the harness ran."""
+def run_line(result: AttemptResult, harness: str, version: str, signal: Signals | None) -> str:
+    """How the harness ran; `signal` is what `collect` was told to stop with."""
     outcome = result.outcome
     codes = ", ".join(str(code) for code in outcome.exit_codes)
     ended = f"exit code{'s' if len(outcome.exit_codes) > 1 else ''} {codes}" if codes else "not started"
     words = [f"{harness} {version}: {outcome.execution_status} after {outcome.seconds:.1f} s ({ended})"]
-    if outcome.ended_by in _CAUSES:
+    if outcome.ended_by is Cause.STOP_SIGNAL:
+        words.append("stopped by you (Ctrl-C)" if signal is Signals.SIGINT else f"stopped by {signal and signal.name}")
+    elif outcome.ended_by in _CAUSES:
         words.append(_CAUSES[outcome.ended_by])
     if outcome.turns_not_run:
         words.append(f"{outcome.turns_not_run} of the turns not run")
@@ -57,22 +70,43 @@ def capture_lines(attempt: Path, manifest: dict[str, Any]) -> Iterator[str]:
     relations = ", ".join(f"{kind} {number}" for kind, number in counts["relations"].items() if number) or "none"
     yield f"relations: {relations}"
     yield f"capture: {manifest['capture_status']}"
-    yield from (f"  {line}" for line in _gap_lines(attempt))
+    yield from (f"  {line}" for line in _details(attempt))
     yield f"published: {attempt}"
     yield f"next: roller-capture view {shlex.quote(str(attempt))}"
 
 
-def _gap_lines(attempt: Path) -> Iterator[str]:
+def _details(attempt: Path) -> Iterator[str]:
     try:
         read = load_attempt(attempt)
-        gaps = gaps_of(read, family_of(read))
     except RollerError as error:
         yield str(error)
         return
+    yield from _failure_lines(read.calls)
+    gaps = gaps_of(read, family_of(read))
     for gap in gaps[:_MOST_GAPS]:
         yield f"missing: {gap.sentence}" + (f". {gap.next_step}" if gap.next_step else "")
     if len(gaps) > _MOST_GAPS:
         yield f"and {len(gaps) - _MOST_GAPS} more: see the manifest"
+
+
+def _failure_lines(calls: Iterable[Call]) -> Iterator[str]:
+    """Why calls failed, in their own words, the most frequent first."""
+    failed = (call for call in calls if call.record["execution_status"] == ExecutionStatus.FAILED)
+    for reason, number in Counter(_reason(call) for call in failed).most_common(_MOST_REASONS):
+        yield f"{number:,} {'call' if number == 1 else 'calls'} failed: {reason}"
+
+
+def _reason(call: Call) -> str:
+    """The provider's message is left out, for it can be another one for each call."""
+    error = next((error for error in call.record["errors"] if error["code"] in _FAILURES), None)
+    if error is None:
+        return "no error is recorded"
+    text = str(error["message"])
+    if error["code"] == CallErrorCode.HTTP_ERROR:
+        status, _, rest = text.partition(": ")
+        kind = rest.partition(": ")[0]
+        text = f"{status} {kind if _KIND.fullmatch(kind) else rest}".strip()
+    return safe(cut(text, LONGEST_TEXT))
 
 
 def error_lines(result: AttemptResult) -> Iterable[str]:

@@ -2,28 +2,25 @@
 
 import contextlib
 import os
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from roller_capture.capture_protocol import Gap
-from roller_capture.collect.process_family import end_members
+from roller_capture.collect.kept_process import KeptProcess, Output
+from roller_capture.collect.private_umask import open_private
 from roller_capture.collect.service import RunningService, running
 from roller_capture.collect.stop_signal import StopSignal
-from roller_capture.collect.waiting import Cause, process_descriptor, wait_for_first
+from roller_capture.collect.waiting import Cause, wait_for_first
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, Launcher, LaunchSettings
-from roller_capture.launchers.environment import harness_environment
+from roller_capture.recording.credentials import Masker
 from roller_capture.terminal import say
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus
 
-GRACE_SECONDS: Final = 10.0
-"""Between SIGTERM and SIGKILL."""
-
+_UNKNOWN: Final = -9
 _SIGNALLED: Final = frozenset((129, 130, 131, 134, 137, 143))
 """Exit codes of programs that end because of SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL or SIGTERM (128 + number)."""
 
@@ -35,6 +32,8 @@ class TurnLimits:
     timeout: float
     stop: StopSignal
     proxy_descriptor: int | None
+    umask: int = -1
+    """Of the harness; -1: as this process has it."""
 
     @property
     def causes(self) -> dict[int, Cause]:
@@ -123,7 +122,7 @@ class TurnRunner:
             yield None
             return
         say("starting the harness's service")
-        with running(service, self._settings, self._files.service, GRACE_SECONDS, on_start) as started:
+        with running(service, self._settings, self._files.service, self._limits.umask, on_start) as started:
             yield started
 
     def _run_turns(
@@ -138,6 +137,10 @@ class TurnRunner:
         for number, prompt in enumerate(prompts, 1):
             if self._limits.stop.received is not None:
                 outcome.ended_by = Cause.STOP_SIGNAL
+                return
+            if time.monotonic() >= deadline:  # the drain of the turn before may have gone on beyond it
+                say(f"the time limit of {self._limits.timeout:g} s is reached: no further turn is run")
+                outcome.ended_by = Cause.TIMEOUT
                 return
             say(f"turn {number} of {len(prompts)}")
             turn = self._launcher.turn(self._settings, prompt, outcome.root_session_id)
@@ -185,65 +188,51 @@ class TurnRunner:
         on_start: Callable[[int], None],
         tick: Callable[[], None] | None,
     ) -> tuple[Cause, int]:
-        with self._stdout.open("ab") as out, self._files.stderr.open("ab") as err, _input(command) as given:
+        with open_private(self._stdout) as out, open_private(self._files.stderr) as err:
             start = out.tell()
             try:
-                process = subprocess.Popen(
-                    command.arguments,
-                    cwd=self._settings.workdir,
-                    env=harness_environment(command, self._settings.home),
-                    stdin=given or subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
+                process = KeptProcess.start(command, self._settings, Output(out, err), self._limits.umask)
             except OSError as error:
-                raise RollerError(
-                    f"{self._settings.binary}: cannot be started ({error.strerror})", exit_code=2
-                ) from None
+                raise self._not_started(error) from None
+        code = _UNKNOWN
         try:
             on_start(process.pid)
-            cause = self._wait(process.pid, service, start, deadline, tick)
+            cause = self._wait(process, service, start, deadline, tick)
         finally:
             # Also when it has ended well: what its tools left running would go on in a home that is taken away. Beside
             # a service only what the turn itself has started: the subtasks' processes are the service's.
-            end_members(process.pid, self._settings.home if service is None else None, GRACE_SECONDS)
-            code = process.wait()
+            try:
+                code = process.end(self._settings.home if service is None else None)
+            except OSError as error:
+                raise self._not_started(error) from None
         return cause, code
+
+    def _not_started(self, error: OSError) -> RollerError:
+        return RollerError(f"{self._settings.binary}: cannot be started ({error.strerror})", exit_code=2)
 
     def _wait(
         self,
-        pid: int,
+        process: KeptProcess,
         service: RunningService | None,
         start: int,
         deadline: float,
         tick: Callable[[], None] | None,
     ) -> Cause:
-        with process_descriptor(pid) as ended:
-            descriptors = {ended: Cause.HARNESS_ENDED, **self._limits.causes}
-            if service is not None:
-                descriptors[service.descriptor] = Cause.SERVICE_ENDED
-            cause = wait_for_first(descriptors, deadline, tick)
-            if cause is not None:
-                return cause
-            if not self._launcher.turn_has_ended(self._stdout, start):
-                say(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
-                return Cause.TIMEOUT
-            say(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
-            cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
-            return cause or Cause.DRAIN_TIMEOUT
-
-
-@contextlib.contextmanager
-def _input(command: HarnessCommand) -> Iterator[IO[bytes] | None]:
-    """What the process reads, as a file without a name, so that nobody has to feed it."""
-    if command.standard_input is None:
-        yield None
-        return
-    with tempfile.TemporaryFile() as stream:
-        stream.write(command.standard_input.encode("utf-8", "surrogateescape"))
-        stream.seek(0)
-        yield stream
+        descriptors = {process.ended: Cause.HARNESS_ENDED, **self._limits.causes}
+        if service is not None:
+            descriptors[service.descriptor] = Cause.SERVICE_ENDED
+        cause = wait_for_first(descriptors, deadline, tick)
+        if cause is not None:
+            return cause
+        if not self._launcher.turn_has_ended(self._stdout, start):
+            say(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
+            return Cause.TIMEOUT
+        say(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
+        cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
+        if cause is not None:
+            return cause
+        # What looked like the answer can have been the text before a further tool call.
+        return Cause.DRAIN_TIMEOUT if self._launcher.turn_has_ended(self._stdout, start) else Cause.TIMEOUT
 
 
 def tail_of(path: Path, secrets: tuple[str, ...], limit: int = 2000) -> str:
@@ -253,9 +242,8 @@ def tail_of(path: Path, secrets: tuple[str, ...], limit: int = 2000) -> str:
             size = stream.seek(0, os.SEEK_END)
             # Longer than what is shown, so that no key is cut where the window begins.
             stream.seek(max(0, size - 2 * limit))
-            text = stream.read(2 * limit).decode("utf-8", "replace").strip()
+            data = stream.read(2 * limit)
     except OSError:
         return ""
-    for secret in secrets:
-        text = text.replace(secret, "*" * len(secret))
-    return text[-limit:]
+    masked = Masker(secret.encode() for secret in secrets).mask(data)
+    return masked.decode("utf-8", "replace").strip()[-limit:]

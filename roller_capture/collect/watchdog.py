@@ -28,8 +28,8 @@ class Watched:
 
     def __init__(self) -> None:
         self._attempts: dict[str, dict[str, Any]] = {}
-        # Opened while the proxy is known to live, so that its number cannot have been given to another process.
-        self._proxies: dict[str, int] = {}
+        # Opened while they are known to live, so that no number can have been given to another process.
+        self._descriptors: dict[str, dict[int, int]] = {}
 
     def hear(self, line: bytes) -> None:
         """Takes one message; one that is torn, since the kill came in mid-write, says nothing."""
@@ -39,18 +39,19 @@ class Watched:
             return
         if "release" in message:
             self._attempts.pop(message["release"], None)
-            proxy = self._proxies.pop(message["release"], None)
-            if proxy is not None:
-                os.close(proxy)
+            for descriptor in self._descriptors.pop(message["release"], {}).values():
+                os.close(descriptor)
             return
         name, attempt = message["watch"], message["attempt"]
         self._attempts[name] = attempt
-        if attempt["proxy"] is not None and name not in self._proxies:
-            with contextlib.suppress(OSError):
-                self._proxies[name] = os.pidfd_open(attempt["proxy"])
+        held = self._descriptors.setdefault(name, {})
+        for pid in (*attempt["keepers"], attempt["proxy"]):
+            if pid is not None and pid not in held:
+                with contextlib.suppress(OSError):
+                    held[pid] = os.pidfd_open(pid)
 
     def put_in_order(self) -> None:
         """Ends and saves what was not released."""
         for name, attempt in self._attempts.items():
             salvage = importlib.import_module("roller_capture.collect.salvage")
-            salvage.put_in_order(attempt, self._proxies.get(name))
+            salvage.put_in_order(attempt, self._descriptors.get(name, {}))

@@ -24,7 +24,8 @@ class Binary(NamedTuple):
 
 
 def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
-    """The program: as given, else the newest installed in `.harnesses/`, else the one on PATH.
+    """The program: as given, else the newest installed in `.harnesses/` of the working directory and of the checkout
+    taken together, else the one on PATH.
 
     Raises `RollerError` (exit 2) when there is none, and when it does not tell its version.
     """
@@ -62,9 +63,19 @@ def _on_path(launcher: Launcher) -> Path | None:
     return None if found is None else Path(found).absolute()
 
 
+def _version_home() -> "tempfile.TemporaryDirectory[str]":
+    try:
+        return tempfile.TemporaryDirectory(prefix="roller-version-")
+    except OSError as error:
+        raise RollerError(
+            f"no temporary folder can be made ({error.strerror}): make room, or name another one with TMPDIR",
+            exit_code=2,
+        ) from None
+
+
 def _version(harness: str, launcher: Launcher, path: Path) -> str:
     output = "nothing"
-    with tempfile.TemporaryDirectory(prefix="roller-version-") as home:
+    with _version_home() as home:
         command = launcher.version_command(path, Path(home))
         try:
             process = subprocess.run(

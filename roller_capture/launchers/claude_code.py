@@ -8,7 +8,7 @@ needs `IS_SANDBOX=1`; no configuration file and no login is needed.
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -19,8 +19,8 @@ from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
-from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers.claude_code_arguments import check_arguments, chooses_permissions
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
 _CONFIG_DIR: Final = ".claude"
@@ -32,23 +32,6 @@ _QUIET: Final = (
 )
 _VERSION: Final = re.compile(r"^(\d+\.\d+\.\d+\S*) \(Claude Code\)", re.MULTILINE)
 _LONGEST_STDOUT_LINE: Final = 16 * 1024 * 1024
-
-_OURS: Final = "collect gives it itself"
-_SESSION: Final = "collect starts one new session, and resumes it for the further turns"
-_LEAVES: Final = "the work would go on outside of the process that collect waits for"
-_REFUSED: Final[Mapping[str, str]] = {
-    "--no-session-persistence": "it turns the session log off, and without it no call can be attributed",
-    **dict.fromkeys(("-p", "--print", "--output-format", "--input-format", "--replay-user-messages"), _OURS),
-    **dict.fromkeys(("-r", "--resume", "-c", "--continue", "--session-id", "--fork-session", "--from-pr"), _SESSION),
-    **dict.fromkeys(("--bg", "--background", "--tmux", "--cloud", "--teleport", "--desktop", "--environment"), _LEAVES),
-    "--remote-control": "turns that nobody gave to collect could be added",
-    "--model": "use collect's own --model, which stands in the run's configuration",
-    **dict.fromkeys(("-v", "--version", "-h", "--help"), "nothing would be run"),
-    "--": "what follows it would be a second prompt",
-}
-"""Arguments of the user that are refused, and why."""
-
-_PERMISSION_FLAGS: Final = ("--permission-mode", "--dangerously-skip-permissions", "--restricted")
 
 
 class ClaudeCodeLauncher:
@@ -69,13 +52,7 @@ class ClaudeCodeLauncher:
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:
-        if arguments and not arguments[0].startswith("-"):
-            raise _refusal(arguments[0], "it would be a second prompt: give prompts with --prompt")
-        for argument in arguments:
-            # A short option can have its value, or further ones, right behind it (`-rID`, `-cp`).
-            flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-            if flag in _REFUSED:
-                raise _refusal(flag, _REFUSED[flag])
+        check_arguments(arguments)
 
     def version_command(self, binary: Path, home: Path) -> HarnessCommand:
         return HarnessCommand((str(binary), "--version"), _common_environment(home, home))
@@ -91,15 +68,18 @@ class ClaudeCodeLauncher:
         return None
 
     def turn(self, settings: LaunchSettings, prompt: str, session_id: str | None) -> HarnessCommand:
-        arguments = [str(settings.binary), "-p", "--output-format", "stream-json", "--verbose"]
-        if not any(argument.partition("=")[0] in _PERMISSION_FLAGS for argument in settings.arguments):
+        # The first value on the command line is the prompt, whatever follows it. One that begins with a dash comes on
+        # stdin: 2.1.197 would take the prompt `--bg` for that option, also behind `--`.
+        as_argument = not prompt.startswith("-")
+        arguments = [str(settings.binary), "-p", *((prompt,) if as_argument else ())]
+        arguments += ["--output-format", "stream-json", "--verbose"]
+        if not chooses_permissions(settings.arguments):
             # Nobody is there to answer: what asks for permission would be denied.
             arguments.append("--dangerously-skip-permissions")
         if session_id is not None:
             arguments += ["--resume", session_id]
-        # The prompt stands behind `--`, since it may begin with a dash, and options may take any number of values.
-        arguments += [*settings.arguments, "--", prompt]
-        return HarnessCommand(tuple(arguments), _turn_environment(settings))
+        arguments += settings.arguments
+        return HarnessCommand(tuple(arguments), _turn_environment(settings), None if as_argument else prompt)
 
     def session_ids(self, stdout: Path) -> list[str]:
         found: dict[str, None] = {}
@@ -113,7 +93,8 @@ class ClaudeCodeLauncher:
         return any(_is_answer(record) for record in _records(stdout))
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
-        return any(record.get("type") == "result" for record in _records(stdout, start))
+        # The `result` record comes only after the wait for background subtasks.
+        return _root_has_answered(_records(stdout, start))
 
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         gaps = GapLog()
@@ -131,10 +112,6 @@ class ClaudeCodeLauncher:
 LAUNCHER: Final = ClaudeCodeLauncher()
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to claude-code here: {reason}", exit_code=2)
-
-
 def _common_environment(home: Path, temporary: Path) -> dict[str, str]:
     environment = {
         **dict.fromkeys(_QUIET, "1"),
@@ -149,7 +126,8 @@ def _common_environment(home: Path, temporary: Path) -> dict[str, str]:
 
 def _turn_environment(settings: LaunchSettings) -> dict[str, str]:
     environment = _common_environment(settings.home, settings.temporary)
-    environment["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] = str(round(settings.drain_timeout * 1000))
+    # 0 would be no ceiling at all.
+    environment["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] = str(max(1, round(settings.drain_timeout * 1000)))
     if settings.base_url is not None:
         environment["ANTHROPIC_BASE_URL"] = settings.base_url
     if settings.key is not None:
@@ -176,6 +154,33 @@ def _is_answer(record: Mapping[str, Any]) -> bool:
         return record.get("is_error") is False
     message = record.get("message")
     return record.get("type") == "assistant" and isinstance(message, dict) and message.get("model") != "<synthetic>"
+
+
+def _root_has_answered(records: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the root's last message holds no tool call, and no result of one has come after it.
+
+    Each block of a message is a record of its own, with the message's id.
+    """
+    answered = False
+    message_id: object = None
+    for record in records:
+        kind, message = record.get("type"), record.get("message")
+        if kind == "result":
+            answered, message_id = True, None
+        if record.get("parent_tool_use_id") is not None or not isinstance(message, dict):
+            continue
+        if kind == "assistant" and _is_answer(record):
+            same = message_id is not None and message.get("id") == message_id
+            answered = (answered or not same) and not _has_block(message, "tool_use")
+            message_id = message.get("id")
+        elif kind == "user" and _has_block(message, "tool_result"):
+            answered, message_id = False, None
+    return answered
+
+
+def _has_block(message: Mapping[str, Any], kind: str) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(isinstance(block, dict) and block.get("type") == kind for block in content)
 
 
 def _copy(tree: NativeTree, path: PurePosixPath, target: Path, gaps: GapLog) -> None:

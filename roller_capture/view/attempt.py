@@ -21,6 +21,9 @@ from roller_capture.schemas import schema_findings
 from roller_capture.view.provider_words import Tokens, finish_word, token_counts
 from roller_capture.vocabulary import ExportStatus
 
+_LONGEST: Final = 1e15
+"""Milliseconds."""
+
 _LEFT_OUT: Final = ("output", "context", "context_raw")
 _LIFECYCLE_OF_OLD_RECORDS: Final = {"status": "unknown", "pending_participant_ids": []}
 
@@ -42,6 +45,12 @@ class Call:
     def number(self) -> int:
         """Its place in the order of arrival: for reading."""
         return int(self.record["sequence"])
+
+    @property
+    def milliseconds(self) -> float | None:
+        """How long it took. A record can hold an integer that no float can: such a one is cut."""
+        value = self.record["timing"]["duration_ms"]
+        return None if value is None else float(max(-_LONGEST, min(value, _LONGEST)))
 
     @property
     def exportable(self) -> bool:

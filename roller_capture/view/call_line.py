@@ -51,7 +51,7 @@ def _columns(call: Call) -> tuple[_Cell, ...]:
         _Cell(_model(call.record["model"])),
         _Cell(amount(call.tokens.input, "in"), PLAIN, True),
         _Cell(amount(call.tokens.output, "out"), PLAIN, True),
-        _Cell(duration(call.record["timing"]["duration_ms"]), FAINT, True),
+        _Cell(duration(call.milliseconds), FAINT, True),
     )
 
 

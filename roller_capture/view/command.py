@@ -36,9 +36,13 @@ def view(
 
     `evidence` names the source and place of every proof, `calls=False` leaves the single calls out, `width` and
     `color` matter on a terminal only. 1 means that something is damaged or not published; what can be read is shown.
-    Raises `RollerError`: exit 2 for a missing path, 1 for a single attempt of which nothing can be shown.
+    Raises `RollerError`: exit 2 for a missing path, 1 for a single attempt of which nothing can be shown, and when the
+    output cannot be written.
     """
-    output = _Output(stream or sys.stdout, width=width, color=color)
+    stream = stream or sys.stdout
+    if stream is None:
+        raise RollerError("the output could not be written: it is closed")
+    output = _Output(stream, width=width, color=color)
     try:
         attempts = find_attempts(path)
     except OSError as error:  # no permission, a name that is too long
@@ -116,5 +120,11 @@ class _Output:
 
     def _write(self, text: str) -> None:
         encoding = self._stream.encoding or "utf-8"
-        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        self._stream.flush()  # here a closed pipe is noticed while the command can still end quietly
+        try:
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            self._stream.flush()  # here a closed pipe is noticed while the command can still end quietly
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RollerError(f"the output could not be written: {reason}") from None

@@ -1,13 +1,13 @@
 """What is missing in a capture, one plain sentence each, and what to do where there is something to do."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from roller_capture.view.attempt import Attempt
+from roller_capture.view.attempt import Attempt, Call
 from roller_capture.view.family import Family
 from roller_capture.view.words import LONGEST_TEXT, call_numbers, count, cut, listing
-from roller_capture.vocabulary import AttemptErrorCode, StatusReason
+from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, StatusReason
 
 NextStep = str | None
 
@@ -24,6 +24,12 @@ class Gap:
 
 
 _NATIVE_LOGS: Final = "Next time give finalize the harness's own logs: --native HOME_OF_THE_RUN"
+_STOP_PROXY: Final = "Stop the proxy with Ctrl-C or SIGTERM when the harness has ended"
+_OWN_PROXY: Final = "Give every attempt a proxy and a home of its own"
+_HOOK: Final = "Install it again and check that the harness loads it"
+_LONGER_DRAIN: Final = "Capture again with a longer drain timeout"
+_BASE_URL: Final = "Check that the harness's base URL is the proxy's address"
+_LONGER_WAIT: Final = "Let the harness wait for its subtasks: a longer timeout or wait ceiling"
 _REPORT: Final = "Please report it with the harness's version and the file named here"
 
 ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
@@ -38,7 +44,7 @@ ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
     AttemptErrorCode.RECORDER_ERROR: ("The recorder met an error", None),
     AttemptErrorCode.RECORDER_NOT_CLOSED: (
         "The recorder was killed before it could close, so calls that were open then have no end",
-        "Stop the proxy with Ctrl-C or SIGTERM when the harness has ended",
+        _STOP_PROXY,
     ),
     AttemptErrorCode.EVENTS_MISSING: ("The recorder's events are missing", None),
     AttemptErrorCode.BODY_WITHOUT_EVENT: ("A recorded body is named by no readable event", "look into raw/orphans/"),
@@ -57,21 +63,32 @@ ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
     AttemptErrorCode.PARTICIPANT_LOG_MISSING: ("An agent has no native log of its own", _NATIVE_LOGS),
     AttemptErrorCode.ROOT_AMBIGUOUS: (
         "It is not certain which session is the root",
-        "Give every attempt a proxy and a home of its own",
+        _OWN_PROXY,
     ),
     AttemptErrorCode.HOOK_NOT_SEEN: (
         "The harness's correlation hook sent nothing",
-        "Install it again and check that the harness loads it",
+        _HOOK,
     ),
-    AttemptErrorCode.DRAIN_FAILED: ("Waiting for the subtasks failed", "Capture again with a longer drain timeout"),
+    AttemptErrorCode.DRAIN_FAILED: ("Waiting for the subtasks failed", _LONGER_DRAIN),
     AttemptErrorCode.NO_REQUEST_SEEN: (
         "No model request reached the proxy",
-        "Check that the harness's base URL is the proxy's address",
+        _BASE_URL,
     ),
     AttemptErrorCode.ADAPTER_FAILED: ("The native logs could not be interpreted", _REPORT),
     AttemptErrorCode.FILE_REFUSED: ("A file was refused: a link, a device, or a path that leaves its folder", None),
 }
 """Every error of an attempt in words, and the next step."""
+
+_STEPS_WITH_COLLECT: Final[Mapping[NextStep, NextStep]] = {
+    _NATIVE_LOGS: "collect found none in the harness's home: see what the harness said in raw/native/",
+    _STOP_PROXY: "Find out what killed the proxy, such as a lack of memory, and capture again",
+    _OWN_PROXY: "Start no further sessions of the harness from within the run",
+    _HOOK: "Check that no argument and no setting of the project keeps the harness from loading it",
+    _LONGER_DRAIN: "Capture again with a longer --drain-timeout",
+    _BASE_URL: "Look for another base URL in the project's settings and in the harness's arguments",
+    _LONGER_WAIT: "Capture again with a longer --timeout or --drain-timeout",
+}
+"""What to do instead where `collect` made the attempt, and so did what a user does by hand."""
 
 
 def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
@@ -80,9 +97,19 @@ def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
     for reason in attempt.manifest["status_reasons"]:
         if reason["code"] == StatusReason.ERRORS:
             gaps += _errors(attempt)
+        elif reason["code"] == StatusReason.CALL_INCOMPLETE:
+            gaps += _calls_incomplete(attempt, reason)
         elif reason["code"] in _REASONS:
             gaps.append(_REASONS[reason["code"]](attempt, family, reason))
+    if _made_by_collect(attempt):
+        return [replace(gap, next_step=_STEPS_WITH_COLLECT.get(gap.next_step, gap.next_step)) for gap in gaps]
     return gaps
+
+
+def _made_by_collect(attempt: Attempt) -> bool:
+    """Told by where it lies: SAMPLE/capture/attempt-0001 beside SAMPLE/sample.json."""
+    folder = attempt.path.absolute().parent
+    return folder.name == "capture" and (folder.parent / "sample.json").is_file()
 
 
 def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
@@ -90,11 +117,22 @@ def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
     return call_numbers(call.number for call in attempt.calls if call.call_id in wanted) or "(none of them readable)"
 
 
-def _call_incomplete(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
-    ids = reason["call_ids"]
-    verb = "was" if len(ids) == 1 else "were"
-    sentence = f"{count(len(ids), 'call')} {verb} not recorded completely: {_numbers(attempt, ids)}"
-    return Gap(reason["code"], sentence, None, tuple(ids))
+def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]:
+    """Of a service that could not be reached there was nothing to record: that is another thing than a loss."""
+    unreachable = {call.call_id for call in attempt.calls if _is_unreachable(call)}
+    never = [call_id for call_id in reason["call_ids"] if call_id in unreachable]
+    if never:
+        sentence = f"The model service could not be reached for {count(len(never), 'call')}: {_numbers(attempt, never)}"
+        yield Gap(reason["code"], sentence, "Check its address and the network", tuple(never))
+    ids = [call_id for call_id in reason["call_ids"] if call_id not in unreachable]
+    if ids or not never:
+        verb = "was" if len(ids) == 1 else "were"
+        sentence = f"{count(len(ids), 'call')} {verb} not recorded completely: {_numbers(attempt, ids)}"
+        yield Gap(reason["code"], sentence, None, tuple(ids))
+
+
+def _is_unreachable(call: Call) -> bool:
+    return any(error["code"] == CallErrorCode.UPSTREAM_UNREACHABLE for error in call.record["errors"])
 
 
 def _ambiguous(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
@@ -134,8 +172,7 @@ def _lifecycle_pending(attempt: Attempt, family: Family, reason: dict[str, Any])
     sentence = f"{count(len(ids), 'subtask')} did not end, or no result was delivered"
     if ids:
         sentence = f"{sentence}: {listing([family.name(item) for item in ids])}"
-    step = "Let the harness wait for its subtasks: a longer timeout or wait ceiling"
-    return Gap(reason["code"], sentence, step, participant_ids=tuple(ids))
+    return Gap(reason["code"], sentence, _LONGER_WAIT, participant_ids=tuple(ids))
 
 
 def _lifecycle_unknown(_attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
@@ -148,7 +185,6 @@ def _not_closed(_attempt: Attempt, _family: Family, reason: dict[str, Any]) -> G
 
 
 _REASONS: Final = {
-    StatusReason.CALL_INCOMPLETE: _call_incomplete,
     StatusReason.IDENTITY_AMBIGUOUS: _ambiguous,
     StatusReason.IDENTITY_UNATTRIBUTED: _unattributed,
     StatusReason.COVERAGE_INCOMPLETE: _coverage_incomplete,

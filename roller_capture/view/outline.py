@@ -110,7 +110,7 @@ class Outline:
         if record["identity_status"] != IdentityStatus.RESOLVED:
             yield Piece(f", identity {record['identity_status']}", WARN)
         sums = total(call.tokens for call in agent.calls)
-        times = [call.record["timing"]["duration_ms"] for call in agent.calls]
+        times = [call.milliseconds for call in agent.calls]
         model_time = duration(sum(item for item in times if item is not None)) if any(times) else ""
         yield Piece("  " + joined([count(len(agent.calls), "call"), _token_words(sums), model_time]), FAINT)
 

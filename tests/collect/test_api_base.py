@@ -48,6 +48,13 @@ def test_every_spelling_gives_one_base(text: str, origin: str, url: str, behind:
         ("https://example.com/a b", "path"),
         ("https://example.com/\x1b[31m", "path"),
         ("https://user:pass@example.com", "user name or a key"),
+        ("https://example.com/v1/messages", "give https://example.com:"),
+        ("https://example.com/gate/v1/messages/", "give https://example.com/gate:"),
+        ("http://127.0.0.1:8000/v1/chat/completions", "give http://127.0.0.1:8000:"),
+        ("https://example.com/v1/responses", "/v1/responses is one of the service's endpoints"),
+        ("https://example.com/chat/completions", "give https://example.com:"),
+        ("https://example.com/v1/messages/count_tokens", "give https://example.com:"),
+        ("https://example.com/v1/models", "give https://example.com:"),
     ],
 )
 def test_what_is_no_base_is_refused(text: str, said: str) -> None:

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -15,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from roller_capture.collect.private_folder import remove_private_folder
 from roller_capture.collect.request import CollectRequest, KeyVia
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
 from roller_capture.scripted_provider import ModelRequest, Reply, ScriptedProvider
-from roller_capture.vocabulary import DebugRetention
+from roller_capture.vocabulary import DebugRetention, ExecutionStatus
 from tests.support.certificates import make_authority
 from tests.support.collecting import REAL_KEY, alive, collecting, fake_claude, until
 from tests.support.upstream import Exchange, upstream
@@ -218,6 +220,63 @@ def test_the_real_key_reaches_the_service_and_nothing_else(rig: Rig) -> None:
     assert "credential_masked" in {error["code"] for error in call["errors"]}
 
 
+def _echoing() -> Reply:
+    return Reply(status=401, error_body=f"bad key {REAL_KEY}", error_content_type="text/plain")
+
+
+def _with_the_real_key(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and REAL_KEY.encode() in path.read_bytes()]
+
+
+def test_a_key_that_the_harness_wrote_down_is_masked(rig: Rig) -> None:
+    """A service echoes the key that it refuses, and the harness puts that into log and output; lengths stay."""
+    rig.replies["REFUSE-ME"] = _echoing()
+    result = rig.collect("ECHO-KEY FAIL hello")
+    assert result.exit_code == 0
+    assert _with_the_real_key(rig.directory) == []
+    session = result.launcher["root_native_id"]
+    assert {Path(name).name for name in result.launcher["masked"]} == {f"{session}.jsonl", "stdout.jsonl"}
+    stdout = (result.attempt / "raw" / "native" / "stdout.jsonl").read_text()
+    assert f"bad key {'*' * len(REAL_KEY)}" in stdout
+    assert REAL_KEY not in result.err
+    assert "1 call failed: HTTP 401\n" in result.err
+
+
+def test_what_the_harness_holds_itself_is_masked_in_its_logs(rig: Rig) -> None:
+    """Also without a capture, where it goes to the service directly."""
+    rig.replies["REFUSE-ME"] = _echoing()
+    via = rig.collect("ECHO-KEY hello", name="via", key_via=KeyVia.HARNESS)
+    bare = rig.collect("ECHO-KEY hello", name="bare", capture_calls=False)
+    assert (via.exit_code, bare.exit_code) == (0, 0)
+    assert _with_the_real_key(rig.directory / "via") == _with_the_real_key(rig.directory / "bare") == []
+
+
+def test_everything_is_private_whatever_the_umask(rig: Rig) -> None:
+    """But the agent works with the user's own."""
+    before = os.umask(0o002)
+    try:
+        result = rig.collect("hello", run_dir=rig.directory / "deep" / "run")
+        bare = rig.collect("hello", name="bare", capture_calls=False)
+    finally:
+        os.umask(before)
+    assert rig.started()[0]["umask"] == 0o002
+    for folder in (rig.directory / "deep", bare.run_dir):
+        for path in (folder, *folder.rglob("*")):
+            assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+    assert result.exit_code == 0
+
+
+def test_why_calls_failed_is_said(rig: Rig) -> None:
+    """Grouped, the most frequent first; a service that cannot be reached is no incomplete record."""
+    rig.replies["DENIED"] = Reply(status=401)
+    denied = rig.collect("DENIED", name="denied")
+    assert "1 call failed: HTTP 401 " in denied.err
+    gone = rig.collect("hello", name="gone", api_base="http://127.0.0.1:1")
+    assert "1 call failed: the model service could not be reached" in gone.err
+    assert "The model service could not be reached for 1 call: #1" in gone.err
+    assert "not recorded completely" not in gone.err
+
+
 def _calls(attempt: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (attempt / "calls.jsonl").read_bytes().splitlines()]
 
@@ -256,9 +315,11 @@ def test_further_turns_resume_the_session_that_was_announced(rig: Rig) -> None:
     result = rig.collect("-first", "second", harness_args=("--permission-mode", "plan"))
     first, second = (started["arguments"] for started in rig.started())
     session_id = result.launcher["root_native_id"]
-    common = ["-p", "--output-format", "stream-json", "--verbose"]
-    assert first == [*common, "--permission-mode", "plan", "--", "-first"]
-    assert second == [*common, "--resume", session_id, "--permission-mode", "plan", "--", "second"]
+    common = ["--output-format", "stream-json", "--verbose"]
+    assert first == ["-p", *common, "--permission-mode", "plan"]
+    assert second == ["-p", "second", *common, "--resume", session_id, "--permission-mode", "plan"]
+    assert [started["stdin"] for started in rig.started()] == ["-first", ""]
+    assert [call["context"]["messages"][0]["content"] for call in _calls(result.attempt)] == ["-first", "second"]
     assert result.launcher["exit_codes"] == [0, 0]
     assert result.manifest["counts"]["calls"] == 2
     assert result.manifest["counts"]["participants"] == 1
@@ -343,9 +404,36 @@ def test_a_drain_that_fails_leaves_a_successful_turn_successful(rig: Rig) -> Non
     assert rig.started()[0]["environment"]["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] == "500"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_run_in_order(rig: Rig, number: signal.Signals) -> None:
-    """Harness, proxy, publication; the exit code tells of the signal."""
+def test_a_root_at_work_is_not_drained(rig: Rig) -> None:
+    """It waits for a tool of its own when the limit comes: that is no answer."""
+    result = rig.collect("HANG", timeout=4, drain_timeout=60)
+    assert result.manifest["execution_status"] == "interrupted"
+    assert result.launcher["ended_by"] == "timeout"
+
+
+def test_no_turn_begins_after_the_time_limit(rig: Rig) -> None:
+    """Though the turn before came to its own end in the time for its subtasks."""
+    result = rig.collect("LATE", "never run", timeout=3, drain_timeout=60)
+    assert len(rig.started()) == 1
+    assert (result.launcher["exit_codes"], result.launcher["turns_not_run"]) == ([0], 1)
+    assert (result.launcher["ended_by"], result.launcher["execution_status"]) == ("timeout", "interrupted")
+    assert "no further turn is run" in result.err
+
+
+def test_nothing_escapes(rig: Rig) -> None:
+    """Neither what has cleared its environment and left the session, nor what has moved to another home."""
+    result = rig.collect("ESCAPE hello")
+    assert result.exit_code == 0
+    for name in ("bare", "moved"):
+        assert not alive(int((rig.workdir / f"{name}.pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGINT, "stopped by you"), (signal.SIGTERM, "by SIGTERM"), (signal.SIGHUP, "by SIGHUP")],
+)
+def test_a_signal_ends_the_run_in_order(rig: Rig, number: signal.Signals, said: str) -> None:
+    """Harness, proxy, publication; the exit code and the summary tell of the signal."""
     request = rig.request("DAEMON HANG")
     process = rig.start(request)
     until((rig.workdir / "hanging").exists, process)
@@ -357,6 +445,7 @@ def test_a_signal_ends_the_run_in_order(rig: Rig, number: signal.Signals) -> Non
     assert result.manifest["execution_status"] == result.sample["state"] == "interrupted"
     assert "recorder_not_closed" not in {reason["code"] for reason in result.manifest["status_reasons"]}
     assert result.launcher["ended_by"] == "signal"
+    assert said in err
     assert not alive(rig.harness_pid())
     assert not alive(int((rig.workdir / "daemon.pid").read_text()))
 
@@ -374,7 +463,9 @@ def test_a_second_signal_leaves_the_rest_to_the_watchdog(rig: Rig) -> None:
     assert "Traceback" not in err
     assert not alive(rig.harness_pid())
     assert not Path(rig.started()[0]["environment"]["HOME"]).parent.exists()
-    attempt = Result(request.run_dir, 0, "", err).attempt
+    result = Result(request.run_dir, 0, "", err)
+    assert result.sample["state"] == result.sample["attempts"][0]["state"] == "interrupted"
+    attempt = result.attempt
     outcome = finalize_attempt(attempt, FinalizeRequest())
     assert outcome.manifest["execution_status"] == "interrupted"
     assert outcome.manifest["counts"]["participants"] == 1
@@ -402,7 +493,8 @@ def test_a_killed_collect_leaves_nothing_running_and_all_that_finalize_needs(rig
     """The watchdog ends harness and proxy, and saves the logs; finalize then publishes a whole attempt."""
     temporary = rig.directory / "temporary"
     temporary.mkdir()
-    request = rig.request("DAEMON HANG")
+    rig.replies["REFUSE-ME"] = _echoing()
+    request = rig.request("ECHO-KEY ESCAPE DAEMON HANG")
     process = rig.start(request, {"ANTHROPIC_API_KEY": REAL_KEY, "TMPDIR": str(temporary)})
     until((rig.workdir / "hanging").exists, process)
     assert len(list(temporary.iterdir())) == 2  # of the harness and of the proxy
@@ -413,15 +505,84 @@ def test_a_killed_collect_leaves_nothing_running_and_all_that_finalize_needs(rig
     assert result.exit_code == -signal.SIGKILL
     assert not alive(rig.harness_pid())
     assert not alive(daemon)
+    assert not any(alive(int((rig.workdir / f"{name}.pid").read_text())) for name in ("bare", "moved"))
     assert list(temporary.iterdir()) == []
     assert f"roller-capture finalize {result.attempt}" in err
-    assert result.sample["attempts"][0]["state"] == "running"
+    (entry,) = result.sample["attempts"]
+    assert result.sample["state"] == entry["state"] == "interrupted"
+    assert entry["ended_at"] > entry["started_at"]
+    assert "private_folder" not in entry
+    assert _with_the_real_key(request.run_dir) == []
     outcome = finalize_attempt(result.attempt, FinalizeRequest(debug_retention=DebugRetention.FULL))
     assert outcome.manifest == result.manifest
     assert result.manifest["execution_status"] == "interrupted"
     assert result.manifest["counts"]["participants"] == 1
-    assert [call["identity_status"] for call in _calls(result.attempt)] == ["resolved"]
+    assert [call["identity_status"] for call in _calls(result.attempt)] == ["resolved", "resolved"]
     assert result.launcher["ended_by"] == "collect"
+    assert "stdout.jsonl" in result.launcher["masked"]
+    assert _with_the_real_key(request.run_dir) == []
+
+
+def test_a_run_directory_that_was_taken_away_stays_away(rig: Rig) -> None:
+    """Neither `collect` nor the watchdog make it anew; both say so in one line."""
+    for number, said in ((signal.SIGINT, "was taken away"), (signal.SIGKILL, "was taken away")):
+        (rig.workdir / "hanging").unlink(missing_ok=True)
+        request = rig.request("HANG", name=f"run-{number}")
+        process = rig.start(request)
+        until((rig.workdir / "hanging").exists, process)
+        request.run_dir.rename(rig.directory / f"elsewhere-{number}")
+        process.send_signal(number)
+        _, err = process.communicate()
+        assert said in err
+        assert "Traceback" not in err
+        assert not request.run_dir.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_logs_that_cannot_be_saved_stay_where_they_are(rig: Rig, number: signal.Signals) -> None:
+    """One line with the command that finishes the job; the only good copy is not taken away, and holds no key."""
+    rig.replies["REFUSE-ME"] = _echoing()
+    request = rig.request("ECHO-KEY HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    (native,) = request.run_dir.rglob("native")
+    (native / "launcher.json" / "in the way").mkdir(parents=True)
+    process.send_signal(number)
+    _, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == (1 if number is signal.SIGTERM else -number)
+    home = Path(rig.started()[0]["environment"]["HOME"])
+    try:
+        (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert f"roller-capture finalize {result.attempt} --native {home} --execution-status interrupted" in line
+        assert "Traceback" not in err
+        (entry,) = result.sample["attempts"]
+        assert (entry["state"], entry["private_folder"]) == ("interrupted", str(home.parent))
+        assert _with_the_real_key(home) == _with_the_real_key(request.run_dir) == []
+        assert list(request.run_dir.rglob("*.tmp")) == []
+        shutil.rmtree(native / "launcher.json")
+        status = ExecutionStatus.INTERRUPTED
+        outcome = finalize_attempt(result.attempt, FinalizeRequest(native=home, execution_status=status))
+        assert outcome.manifest["counts"]["participants"] == 1
+    finally:
+        remove_private_folder(home.parent)
+
+
+def test_books_tell_the_truth_when_publishing_fails(rig: Rig) -> None:
+    """How it was executed stands there; exit code 1, and the working files are there for another try."""
+    request = rig.request("HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    (work,) = request.run_dir.rglob("work")
+    (work.parent / "foreign").write_text("not of the attempt")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == 1
+    assert "Traceback" not in err
+    (entry,) = result.sample["attempts"]
+    assert (result.sample["state"], entry["state"], entry["capture_status"]) == ("interrupted", "interrupted", None)
+    assert work.is_dir()
 
 
 def test_a_collect_that_is_killed_while_the_proxy_starts_leaves_no_proxy(rig: Rig) -> None:
@@ -429,11 +590,16 @@ def test_a_collect_that_is_killed_while_the_proxy_starts_leaves_no_proxy(rig: Ri
     temporary = rig.directory / "temporary"
     temporary.mkdir()
     process = rig.start(rig.request("hello"), {"ANTHROPIC_API_KEY": REAL_KEY, "TMPDIR": str(temporary)})
-    until(lambda: len(list(temporary.glob("roller-*"))) == 2 and _proxies_of(rig), process)
-    (proxy,) = _proxies_of(rig)
+    found: list[int] = []
+
+    def has_come() -> bool:
+        found.extend(_proxies_of(rig))
+        return bool(found) and len(list(temporary.glob("roller-*"))) == 2
+
+    until(has_come, process)
     process.kill()
     process.communicate()
-    assert not alive(proxy)
+    assert not any(map(alive, found))
     assert list(temporary.iterdir()) == []
 
 
@@ -459,6 +625,21 @@ def test_a_killed_harness_is_an_interrupted_run(rig: Rig) -> None:
     assert result.exit_code == 0
     assert result.manifest["execution_status"] == "interrupted"
     assert result.launcher["exit_codes"] == [-9]
+
+
+def test_a_killed_keeper_is_an_interrupted_run(rig: Rig) -> None:
+    """What stood between `collect` and the harness is gone; the harness is found by its home and ended."""
+    request = rig.request("DAEMON HANG")
+    process = rig.start(request)
+    until((rig.workdir / "hanging").exists, process)
+    parent = int(Path(f"/proc/{rig.harness_pid()}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    _, err = process.communicate()
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.exit_code == 0
+    assert result.manifest["execution_status"] == "interrupted"
+    assert not alive(rig.harness_pid())
+    assert not alive(int((rig.workdir / "daemon.pid").read_text()))
 
 
 def test_a_killed_proxy_ends_the_run(rig: Rig) -> None:

@@ -1,6 +1,8 @@
 """What `collect` refuses before it writes or starts anything."""
 
 import dataclasses
+import errno
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from roller_capture.collect.command import run_collect
 from roller_capture.collect.request import CollectRequest
 from roller_capture.errors import RollerError
+from roller_capture.proxy_process import ProxyProcess
 from roller_capture.vocabulary import Protocol
 from tests.support.collecting import REAL_KEY, fake_claude
 
@@ -49,11 +52,17 @@ def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CollectReque
         ({"timeout": float("nan")}, "--timeout nan"),
         ({"drain_timeout": float("inf")}, "--drain-timeout inf"),
         ({"api_key_env": "NO_KEY"}, "NO_KEY is not set"),
+        ({"api_key_env": "NO_KEY", "api_base": "http://127.0.0.1:1"}, "NO_KEY is not set"),
+        ({"api_key_env": ""}, "--api-key-env ''"),
+        ({"api_base": "https://model.invalid/v1/messages"}, "give https://model.invalid:"),
+        ({"run_dir": Path("/proc/none")}, "name another one with --run-dir"),
+        ({"run_dir": Path("/etc/hostname/run")}, "name another one with --run-dir"),
         ({"workdir": Path("/nowhere/at/all")}, "--workdir /nowhere/at/all"),
         ({"harness_bin": Path("/nowhere/claude")}, "--harness-bin /nowhere/claude: is no file"),
         ({"harness_bin": Path("/bin/true")}, "is no claude-code"),
         ({"harness_args": ("--no-session-persistence",)}, "turns the session log off"),
         ({"harness_args": ("second prompt",)}, "second prompt"),
+        ({"harness_args": ("--verbose", "second prompt")}, "second prompt"),
     ],
 )
 def test_a_wrong_call_is_refused_with_one_line(
@@ -66,7 +75,88 @@ def test_a_wrong_call_is_refused_with_one_line(
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
     assert not request_for.run_dir.exists()
-    assert REAL_KEY not in str(caught.value) + "".join(capsys.readouterr())
+    assert REAL_KEY not in str(caught.value)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_an_authority_that_is_none_is_refused(
+    content: str | None, request_for: CollectRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy would only fail with it; a plain service does not need it."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with pytest.raises(RollerError, match=f"SSL_CERT_FILE {path}: .*unset it") as caught:
+        run_collect(request_for)
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
+    plain = dataclasses.replace(request_for, api_base="http://127.0.0.1:1", harness_bin=Path("/nowhere/claude"))
+    with pytest.raises(RollerError, match="is no file"):
+        run_collect(plain)
+
+
+def test_without_a_temporary_folder_nothing_is_begun(
+    request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line instead of a traceback."""
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    with pytest.raises(RollerError, match="TMPDIR") as caught:
+        run_collect(request_for)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("failing", ["roller-version-", "roller-"])
+def test_a_temporary_folder_that_is_full_is_said(
+    failing: str, request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is that cannot be made there."""
+    real = tempfile.mkdtemp
+
+    def full(suffix: str | None = None, prefix: str | None = None, dir: str | None = None) -> str:  # noqa: A002
+        if prefix == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(suffix, prefix, dir)
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(RollerError, match=r"No space left on device.*TMPDIR") as caught:
+        run_collect(request_for)
+    assert caught.value.exit_code == 2
+
+
+def test_a_proxy_that_does_not_start_leaves_nothing_behind(
+    request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2 says that nothing was begun; the advice is one that can be taken."""
+
+    def refuse(_proxy: ProxyProcess) -> ProxyProcess:
+        raise RollerError("no room: make room or name another attempt directory", exit_code=2)
+
+    monkeypatch.setattr(ProxyProcess, "start", refuse)
+    with pytest.raises(RollerError, match="another run directory with --run-dir") as caught:
+        run_collect(dataclasses.replace(request_for, run_dir=request_for.run_dir / "deep" / "run"))
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
+
+
+@pytest.mark.parametrize(("inside", "warned"), [(True, True), (False, False)])
+def test_a_recording_that_the_agent_can_see_is_warned_of(
+    inside: bool, warned: bool, request_for: CollectRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also through a link."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "link").symlink_to(work)
+    run_dir = tmp_path / "link" / "run" if inside else tmp_path / "run"
+    request = dataclasses.replace(request_for, run_dir=run_dir, workdir=work, api_base="http://127.0.0.1:1")
+    run_collect(request)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "its own recording" in line]
+    assert (len(lines) == 1) is warned
 
 
 def test_a_harness_that_is_nowhere_is_told_how_to_get(

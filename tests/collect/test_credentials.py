@@ -31,6 +31,7 @@ def test_the_proxy_alone_gets_the_real_key() -> None:
         f"roller_upstream_key_env={UPSTREAM_KEY}",
     ]
     assert set(keys.secrets) == {keys.for_harness, REAL}
+    assert keys.real == (REAL,)
     assert REAL not in repr(keys) + keys.note
     assert keys.for_harness not in repr(keys) + keys.note
 
@@ -40,16 +41,34 @@ def test_the_harness_gets_the_real_key_when_asked_or_uncaptured(via: KeyVia, cap
     """Then the proxy replaces and marks nothing."""
     keys = choose_keys("THE_KEY", via, REMOTE, captured=captured)
     assert keys.for_harness == REAL
+    assert keys.real == (REAL,)
     assert (keys.proxy_options, dict(keys.proxy_environment)) == ([], {})
 
 
 def test_a_service_on_this_machine_needs_no_key() -> None:
     """The made-up key passes, and still tells whose requests they are."""
-    keys = choose_keys("NO_KEY", KeyVia.PROXY, LOCAL, captured=True)
+    keys = choose_keys("NO_KEY", KeyVia.PROXY, LOCAL, captured=True, named=False)
     assert keys.upstream is None
+    assert keys.real == ()
     assert dict(keys.proxy_environment) == {DUMMY_KEY: keys.for_harness}
     assert keys.proxy_options == ["--set", f"roller_dummy_key_env={DUMMY_KEY}"]
     assert "NO_KEY is not set" in keys.note
+
+
+@pytest.mark.parametrize("base", [REMOTE, LOCAL])
+def test_a_variable_that_the_user_has_named_must_be_set(base: ApiBase) -> None:
+    """A misspelt name is no wish to do without a key, also with a service on this machine."""
+    with pytest.raises(RollerError, match="NO_KEY is not set") as caught:
+        choose_keys("NO_KEY", KeyVia.PROXY, base, captured=True)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["", " ", "A=B", "A\0"])
+def test_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
+    """Before it is looked for."""
+    with pytest.raises(RollerError, match=r"--api-key-env .* is no name") as caught:
+        choose_keys(name, KeyVia.PROXY, LOCAL, captured=True)
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("base", [REMOTE, None])

@@ -1,6 +1,9 @@
 """Files of a launcher: whole or not there, and a copy that fails is told."""
 
+import errno
 import json
+import os
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -22,6 +25,117 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "a.json").is_symlink()
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old file is whole, and there is no half of a new one."""
+    native_logs.write_json(tmp_path / "a.json", {"a": 1})
+
+    def broken(_descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("os.fsync", broken)
+    for new in (False, True):
+        with pytest.raises(OSError, match="Input/output"):
+            native_logs.write_json(tmp_path / "a.json", {"a": 2}, new=new)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert json.loads((tmp_path / "a.json").read_bytes()) == {"a": 1}
+
+
+def test_a_full_disk_has_room_for_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the blocks of the old file; a text that is too long for them changes nothing."""
+
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "a.json"
+    native_logs.write_json(path, {"state": "running", "more": "x" * 200})
+    os.sync()  # where a file system gives out blocks late
+    monkeypatch.setattr(native_logs, "_replace", full)
+    native_logs.write_json(path, {"state": "interrupted"})
+    assert json.loads(path.read_bytes()) == {"state": "interrupted"}
+    for target, value in ((path, {"state": "x" * 1_000_000}), (tmp_path / "b.json", {})):
+        with pytest.raises(OSError, match="No space"):
+            native_logs.write_json(target, value)
+    assert json.loads(path.read_bytes()) == {"state": "interrupted"}
+    assert [item.name for item in tmp_path.iterdir()] == ["a.json"]
+
+
+class OneLog:
+    """Copies one log with a key in it, or says why it could not."""
+
+    traits = ClaudeCodeLauncher.traits
+
+    def __init__(self, trouble: str | None = None, error: Exception | None = None) -> None:
+        self._trouble = trouble
+        self._error = error
+
+    def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
+        del session_ids
+        if self._error is not None:
+            raise self._error
+        if self._trouble is not None:
+            return [Gap(AttemptErrorCode.NATIVE_LOG_UNREADABLE, f"cannot be copied: {self._trouble}", "log.jsonl")]
+        (target / "log.jsonl").write_bytes((home / "log.jsonl").read_bytes())
+        return []
+
+
+def store(tmp_path: Path, launcher: OneLog) -> native_logs.NativeStore:
+    """A home with one log."""
+    for name in ("home", "native"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "home" / "log.jsonl").write_text('{"error": "sk-real-0123456789"}')
+    return native_logs.NativeStore(launcher, tmp_path / "home", tmp_path / "native", ("sk-real-0123456789",))  # type: ignore[arg-type]
+
+
+def test_what_was_saved_holds_no_key_and_says_so(tmp_path: Path) -> None:
+    """launcher.json comes last."""
+    gap = Gap(AttemptErrorCode.FILE_REFUSED, "a link")
+    assert store(tmp_path, OneLog()).save((), [], {"turns": 1}, [gap]) == [gap]
+    assert (tmp_path / "native" / "log.jsonl").read_text() == f'{{"error": "{"*" * 18}"}}'
+    noted = json.loads((tmp_path / "native" / "launcher.json").read_bytes())
+    assert (noted["turns"], noted["masked"]) == (1, ["log.jsonl"])
+    assert [error["code"] for error in noted["errors"]] == ["file_refused"]
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        OneLog(trouble=os.strerror(errno.ENOSPC)),
+        OneLog(trouble=os.strerror(errno.EIO)),
+        OneLog(error=OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))),
+        OneLog(error=sqlite3.OperationalError("database or disk is full")),
+    ],
+)
+def test_what_the_disk_did_not_take_is_not_saved(tmp_path: Path, launcher: OneLog) -> None:
+    """The home has the only good copy then; no launcher.json says that all is well, and no key stays anywhere."""
+    with pytest.raises(native_logs.NotSavedError) as caught:
+        store(tmp_path, launcher).save((), [], {}, [])
+    assert not caught.value.is_gone
+    assert not (tmp_path / "native" / "launcher.json").exists()
+    assert "sk-real" not in (tmp_path / "home" / "log.jsonl").read_text()
+    told = caught.value.told(Path("/run/a b"), tmp_path, tmp_path / "home", "completed")
+    assert f"--native {tmp_path / 'home'} --execution-status completed" in told
+    assert "finalize '/run/a b'" in told
+    assert "finalize" not in caught.value.told(Path("/run/a"), tmp_path, tmp_path / "home", "failed", captured=False)
+
+
+def test_a_log_that_cannot_be_read_is_a_gap_and_no_reason_to_publish_nothing(tmp_path: Path) -> None:
+    """An agent can have taken the permissions of its own log away: another try would find the same."""
+    (gap,) = store(tmp_path, OneLog(trouble=os.strerror(errno.EACCES))).save((), [], {}, [])
+    assert gap.code is AttemptErrorCode.NATIVE_LOG_UNREADABLE
+
+
+def test_an_attempt_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    """Whoever took it away has his reasons."""
+    saving = store(tmp_path, OneLog())
+    (tmp_path / "native").rmdir()
+    with pytest.raises(native_logs.NotSavedError) as caught:
+        saving.save((), [], {}, [])
+    assert caught.value.is_gone
+    assert not (tmp_path / "native").exists()
+    with pytest.raises(FileNotFoundError):
+        native_logs.native_folder(tmp_path / "attempt")
 
 
 def test_a_new_file_must_be_new(tmp_path: Path) -> None:

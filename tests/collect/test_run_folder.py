@@ -1,18 +1,21 @@
 """What stands in a run directory, and when one is refused."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from roller_capture.collect.native_logs import write_json
 from roller_capture.collect.run_folder import (
     RunConfiguration,
     RunMode,
     SampleState,
     check_new,
-    create_run,
     create_sample,
+    new_run,
+    note_killed,
 )
 from roller_capture.errors import RollerError
 
@@ -32,6 +35,12 @@ CONFIGURATION = RunConfiguration(
     drain_timeout=30,
     harness_args=("--settings", '{"token": "canary"}'),
 )
+
+
+def create_run(run_dir: Path, configuration: RunConfiguration) -> None:
+    """A run with nothing in it."""
+    with new_run(run_dir, configuration):
+        pass
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -111,7 +120,67 @@ def test_an_uncaptured_sample_has_another_folder(tmp_path: Path) -> None:
     assert sample.begin_attempt()[1] == tmp_path / "samples" / "s" / "uncaptured" / "attempt-0001"
 
 
-def test_an_unwritable_place_is_one_line() -> None:
-    """No traceback; /proc takes no folders from anybody."""
-    with pytest.raises(RollerError, match="cannot be made"):
-        create_run(Path("/proc/none/run"), CONFIGURATION)
+@pytest.mark.parametrize(
+    "place",
+    ["/proc/none", "/proc/none/run", "file/run", "file", "dangling", "dangling/run", "loop", "loop/run", "x" * 300],
+)
+def test_a_place_that_can_be_no_run_directory_is_one_line(place: str, tmp_path: Path) -> None:
+    """Exit code 2, with the option to change; nothing is made on the way."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(RollerError, match=r"^--run-dir .*: name another one with --run-dir$") as caught:
+        create_run(tmp_path / place, CONFIGURATION)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("good_writes", [0, 1, 2])
+def test_a_full_disk_leaves_nothing_half_made(
+    good_writes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the files it is that does not fit."""
+    left = [good_writes]
+
+    def sometimes(path: Path, value: Any, *, new: bool = False) -> None:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left[0] -= 1
+        write_json(path, value, new=new)
+
+    monkeypatch.setattr("roller_capture.collect.run_folder.write_json", sometimes)
+    (tmp_path / "made").mkdir()
+    for run_dir in (tmp_path / "made", tmp_path / "deep" / "run"):
+        left[0] = good_writes
+        with (
+            pytest.raises(RollerError, match=r"No space left on device.*--run-dir") as caught,
+            new_run(run_dir, CONFIGURATION),
+        ):
+            create_sample(run_dir, "sample-0001", ("one",), None, RunMode.CAPTURED).begin_attempt()
+        assert caught.value.exit_code == 2
+    assert list(tmp_path.rglob("*")) == [tmp_path / "made"]
+
+
+def test_books_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    """The attempt that ran is noted, and no other; what is damaged or gone is left alone."""
+    sample = create_sample(tmp_path, "s", ("one",), None, RunMode.CAPTURED)
+    first, _ = sample.begin_attempt()
+    sample.end_attempt(first, SampleState.COMPLETED)
+    second, attempt = sample.begin_attempt()
+    second.private_folder = "/tmp/x"
+    sample.write()
+    note_killed(attempt.with_name("attempt-0001"), "interrupted", None)
+    path = tmp_path / "samples" / "s" / "sample.json"
+    assert _read(path)["state"] == "running"
+    note_killed(attempt, "interrupted", Path("/tmp/y"))
+    document = _read(path)
+    assert document["state"] == "interrupted"
+    assert [entry["state"] for entry in document["attempts"]] == ["completed", "interrupted"]
+    assert document["attempts"][1]["private_folder"] == "/tmp/y"
+    path.write_text('{"attempts": 5}')
+    note_killed(attempt, "interrupted", None)
+    assert path.read_text() == '{"attempts": 5}'
+    note_killed(tmp_path / "gone" / "capture" / "attempt-0001", "interrupted", None)
+    assert not (tmp_path / "gone").exists()

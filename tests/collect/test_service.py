@@ -16,15 +16,22 @@ from roller_capture.collect.waiting import Cause
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, LaunchSettings
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus, Protocol
+from tests.support.collecting import alive
 
 GATEWAY = """
-import pathlib, sys, time
+import pathlib, subprocess, sys, time
 home = pathlib.Path(sys.argv[1])
 if "slow" in sys.argv: time.sleep(0.5)
 if "dies" in sys.argv: sys.exit(3)
+if "with-child" in sys.argv:
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True, env={})
+    (home / "pids").write_text(f"{child.pid}\\n")
 print("ready", flush=True)
 while True:
     if (home / "turn").exists():
+        if "with-child" in sys.argv:
+            time.sleep(0.5)
+            if child.poll() is None: print("child of the service lives", flush=True)
         if "dies-draining" in sys.argv:
             if (home / "asked").exists(): sys.exit(3)
             continue
@@ -65,7 +72,9 @@ class FakeLauncher:
             f"import pathlib, subprocess, sys; home = pathlib.Path({str(settings.home)!r})\n"
             "assert not (home / 'turn').exists(), 'the turn before was not drained'\n"
             "(home / 'turn').touch()\n"
-            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+            "pids = (home / 'pids').open('a')\n"
+            "helper = subprocess.Popen(['sleep', '600'], start_new_session=True, env={})\n"
+            "print(helper.pid, file=pids, flush=True)\n"
             f"sys.exit({self._code})"
         )
         return HarnessCommand((sys.executable, "-c", text), {})
@@ -110,7 +119,7 @@ def run(tmp_path: Path, stop: StopSignal, launcher: Any, turns: int = 1, drain: 
     try:
         return runner.run(("again",) * turns, lambda _: None, None)
     finally:
-        assert find_members(None, home) == []
+        assert find_members((), home) == []
 
 
 @pytest.mark.parametrize("word", ["quick", "slow"])
@@ -138,7 +147,8 @@ def test_a_failed_drain_is_an_error_beside_the_turn(
     tmp_path: Path, stop: StopSignal, word: str, code: int, status: ExecutionStatus
 ) -> None:
     """A successful main turn stays successful."""
-    outcome = run(tmp_path, stop, FakeLauncher(word, code=code), drain=0.5)
+    drain = 0.5 if word == "never-settles" else 60
+    outcome = run(tmp_path, stop, FakeLauncher(word, code=code), drain=drain)
     assert [error.code for error in outcome.errors] == [AttemptErrorCode.DRAIN_FAILED]
     assert (outcome.exit_codes, outcome.execution_status) == ([code], status)
 
@@ -162,6 +172,16 @@ def test_a_service_that_does_not_start_is_said(
     with pytest.raises(RollerError, match=text):
         run(tmp_path, stop, launcher)
     assert not (tmp_path / "out").exists()
+
+
+def test_only_what_a_turn_has_started_ends_with_it(tmp_path: Path, stop: StopSignal) -> None:
+    """Wherever it has gone; the service and its children go on, until it is ended too."""
+    outcome = run(tmp_path, stop, FakeLauncher("with-child"), turns=2)
+    assert outcome.exit_codes == [0, 0]
+    assert (tmp_path / "service").read_text() == "ready\n" + "child of the service lives\n" * 2
+    pids = [int(pid) for pid in (tmp_path / "home" / "pids").read_text().split()]
+    assert len(pids) == 3
+    assert not any(map(alive, pids))
 
 
 def test_a_stop_while_draining_ends_the_service(tmp_path: Path, stop: StopSignal) -> None:

@@ -54,6 +54,42 @@ def settings(tmp_path: Path, **changes: Any) -> LaunchSettings:
         (("go on",), "second prompt"),
         (("mcp", "list"), "second prompt"),
         (("--help",), "nothing would be run"),
+        (("-V",), "nothing would be run"),
+        (("--init-only",), "nothing would be run"),
+        (("--verbose", "go on"), "'go on' cannot be given to claude-code here: it would be a second prompt"),
+        (("--verbose", ""), "second prompt"),
+        (("--verbose", "-"), "second prompt"),
+        (("--settings", "{}", "go on"), "second prompt"),
+        (("--settings={}", "go on"), "second prompt"),
+        (("--debug", "api", "go on"), "second prompt"),
+        (("-dapi", "go on"), "second prompt"),
+        (("-d2e", "go on"), "second prompt"),
+        (("--debug=api", "go on"), "second prompt"),
+        (("--allowedTools=Bash", "go on"), "second prompt"),
+        (("--dangerously-skip-permissions", "mcp"), "second prompt"),
+        (("--newly-made", "go on"), "write --newly-made=VALUE"),
+        (("--prefill", "go on"), "second prompt"),
+        (("--settings",), "its value is missing"),
+        (("--tools",), "its value is missing"),
+        (("--settings", "--verbose"), "its value is missing before --verbose"),
+        (("--tools", "--bg"), "its value is missing before --bg"),
+        (("--rc",), "could be added"),
+        (("--rc=name",), "could be added"),
+        (("--remote-control",), "could be added"),
+        (("--channels", "x"), "could be added"),
+        (("--messaging-socket-path", "/x"), "could be added"),
+        (("--watch-artifact", "x"), "could be added"),
+        (("--remote", "x"), "outside"),
+        (("--cloud",), "outside"),
+        (("--background",), "outside"),
+        (("--routine=x",), "outside"),
+        (("--sdk-url=ws://x",), "outside"),
+        (("--exec", "x"), "outside"),
+        (("--resume-session-at", "x"), "resumes it"),
+        (("--parent-session-id", "x"), "resumes it"),
+        (("--agent-id", "x"), "another session's team"),
+        (("--await-initialize",), "collect gives it itself"),
+        (("-m", "opus"), "collect's own --model"),
     ],
 )
 def test_arguments_that_break_the_capture_are_refused(arguments: tuple[str, ...], said: str) -> None:
@@ -65,7 +101,22 @@ def test_arguments_that_break_the_capture_are_refused(arguments: tuple[str, ...]
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("--allowedTools", "Bash", "Edit"), ("--settings", "{}"), ("--permission-mode=plan",), ("--add-dir", "/x")],
+    [
+        (),
+        ("--allowedTools", "Bash", "Edit"),
+        ("--allowedTools", "Bash", "Edit", "--verbose"),
+        ("--settings", "{}"),
+        ("--permission-mode=plan",),
+        ("--add-dir", "/x"),
+        ("--debug",),
+        ("--debug", "api"),
+        ("-d", "api", "--verbose"),
+        ("-n", "a name"),
+        ("--append-system-prompt", "- be brief"),
+        ("--max-budget-usd", "-1"),
+        ("--newly-made",),
+        ("--newly-made=x", "--verbose"),
+    ],
 )
 def test_other_arguments_are_the_users_business(arguments: tuple[str, ...]) -> None:
     """They are handed on as they are."""
@@ -73,12 +124,21 @@ def test_other_arguments_are_the_users_business(arguments: tuple[str, ...]) -> N
 
 
 def test_the_command_of_a_turn(tmp_path: Path) -> None:
-    """The prompt stands last, behind `--`; a further turn names the session."""
-    first = LAUNCHER.turn(settings(tmp_path, arguments=("--tools", "Bash")), "-do it", None)
-    common = ("/opt/claude", "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
-    assert first.arguments == (*common, "--tools", "Bash", "--", "-do it")
+    """The prompt is the first value, before all arguments of the user; a further turn names the session."""
+    first = LAUNCHER.turn(settings(tmp_path, arguments=("--tools", "Bash")), "do it", None)
+    common = ("--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
+    assert first.arguments == ("/opt/claude", "-p", "do it", *common, "--tools", "Bash")
     second = LAUNCHER.turn(settings(tmp_path), "more", SESSION)
-    assert second.arguments == (*common, "--resume", SESSION, "--", "more")
+    assert second.arguments == ("/opt/claude", "-p", "more", *common, "--resume", SESSION)
+    assert (first.standard_input, second.standard_input) == (None, None)
+
+
+@pytest.mark.parametrize("prompt", ["-do it", "--bg", "-"])
+def test_a_prompt_that_looks_like_an_option_is_never_an_argument(tmp_path: Path, prompt: str) -> None:
+    """2.1.197 takes the prompt `--bg` for the option, also behind `--`."""
+    command = LAUNCHER.turn(settings(tmp_path), prompt, None)
+    assert prompt not in command.arguments
+    assert command.standard_input == prompt
 
 
 @pytest.mark.parametrize("mode", [("--permission-mode", "plan"), ("--permission-mode=plan",), ("--restricted",)])
@@ -98,6 +158,8 @@ def test_the_environment_of_a_turn(tmp_path: Path) -> None:
     assert environment["ANTHROPIC_MODEL"] == "m"
     assert environment["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] == "1500"
     assert environment.get("IS_SANDBOX") == ("1" if os.geteuid() == 0 else None)
+    short = LAUNCHER.turn(settings(tmp_path, drain_timeout=0.0004), "x", None).environment
+    assert short["CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"] == "1"  # 0 is no ceiling at all
     bare = LAUNCHER.turn(settings(tmp_path, base_url=None, key=None), "x", None).environment
     assert not {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL"} & bare.keys()
     token = LAUNCHER.turn(settings(tmp_path, key_variable="ANTHROPIC_AUTH_TOKEN"), "x", None).environment
@@ -170,6 +232,46 @@ def test_the_end_of_a_turn_is_looked_for_behind_the_turns_before(tmp_path: Path)
     assert LAUNCHER.turn_has_ended(stdout, 0)
     assert not LAUNCHER.turn_has_ended(stdout, stdout.stat().st_size)
     assert not LAUNCHER.turn_has_ended(tmp_path / "missing", 0)
+
+
+def _said(kind: str, parent: str | None, *blocks: str, message_id: object = "m1", model: str = "m") -> dict[str, Any]:
+    content = [{"type": block} for block in blocks]
+    return {
+        "type": kind,
+        "parent_tool_use_id": parent,
+        "message": {"id": message_id, "model": model, "content": content},
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([INIT], False),
+        ([_said("assistant", None, "text")], True),
+        ([_said("assistant", None, "thinking"), _said("assistant", None, "text")], True),
+        ([_said("assistant", None, "text", "tool_use")], False),
+        ([_said("assistant", None, "text"), _said("assistant", None, "tool_use")], False),
+        ([_said("assistant", None, "tool_use"), _said("assistant", None, "text")], False),
+        ([_said("assistant", None, "tool_use"), _said("user", None, "tool_result")], False),
+        ([_said("assistant", None, "tool_use"), _said("assistant", None, "text", message_id="m2")], True),
+        ([_said("assistant", None, "text"), _said("user", None, "tool_result")], False),
+        ([_said("assistant", None, "text"), _said("user", None, "text")], True),
+        ([_said("assistant", None, "text"), _said("assistant", "toolu_1", "tool_use", message_id="m9")], True),
+        ([_said("assistant", None, "text"), _said("user", "toolu_1", "tool_result")], True),
+        ([_said("assistant", "toolu_1", "text")], False),
+        ([_said("assistant", None, "text", model="<synthetic>")], False),
+        ([_said("assistant", None, "tool_use"), {"type": "result", "is_error": True}], True),
+        (
+            [_said("assistant", None, "text", message_id=None), _said("assistant", None, "tool_use", message_id=None)],
+            False,
+        ),
+        ([{"type": "assistant", "message": {"content": {"type": "tool_use"}}}], True),
+        ([{"type": "assistant", "message": 5}, {"type": ["result"]}, 7], False),
+    ],
+)
+def test_whether_the_root_has_answered(tmp_path: Path, lines: list[object], expected: bool) -> None:
+    """By its own last message: the `result` record comes only when the wait for background subtasks is over."""
+    assert LAUNCHER.turn_has_ended(stdout_of(tmp_path, *lines), 0) is expected
 
 
 def _home(tmp_path: Path) -> Path:

@@ -54,7 +54,7 @@ class Session:
         if status == http.HTTPStatus.OK:
             self.log({"type": "user", "message": {"role": "user", "content": prompt}})
             self.log({"type": "assistant", "message": message, "requestId": "req_x"})
-            self.say({"type": "assistant", "message": message})
+            self.say({"type": "assistant", "message": message, "parent_tool_use_id": None})
         return status
 
 
@@ -72,7 +72,15 @@ def request(prompt: str, session_id: str, key: str) -> tuple[int, dict[str, Any]
     return response.status, json.loads(text) if response.status == http.HTTPStatus.OK else {"error": text.decode()}
 
 
-def _hang(_session: Session) -> None:
+def _hang(session: Session) -> None:
+    """The root waits for a tool of its own, and has not answered yet."""
+    content = [{"type": "tool_use", "id": "toolu_r", "name": "Bash", "input": {}}]
+    message = {"id": "msg_r", "model": "m", "role": "assistant", "content": content}
+    session.say({"type": "assistant", "message": message, "parent_tool_use_id": None})
+    _wait()
+
+
+def _wait() -> None:
     Path("hanging").write_text("")
     time.sleep(1000)
 
@@ -105,8 +113,33 @@ def _print_key(session: Session) -> None:
 
 
 def _drain(session: Session) -> None:
-    session.say({"type": "result", "subtype": "success", "is_error": False, "result": "answered"})
-    _hang(session)
+    """The root has answered and a background child works: the `result` record comes only when that has ended."""
+    content = [{"type": "tool_use", "id": "toolu_c", "name": "Bash", "input": {}}]
+    message = {"id": "msg_c", "model": "m", "role": "assistant", "content": content}
+    session.say({"type": "assistant", "message": message, "parent_tool_use_id": "toolu_child"})
+    _wait()
+
+
+def _escape(_session: Session) -> None:
+    """What a tool can leave behind: in a session of its own, with another environment, its parent gone."""
+    for name, environment in (("bare", {}), ("moved", {"HOME": "/root"})):
+        script = f"echo $$ > {name}.pid; exec sleep 1000"
+        command = ["setsid", "-f", "sh", "-c", script]
+        subprocess.run(command, env={"PATH": os.environ["PATH"], **environment}, check=True, stdout=subprocess.DEVNULL)
+
+
+def _late(_session: Session) -> None:
+    """An answer that comes after the time limit."""
+    time.sleep(4)
+
+
+def _echo_key(session: Session) -> None:
+    """The words of an error that repeats the key, as the harness logs and says them; the key is no longer there."""
+    status, answer = request("REFUSE-ME", session.session_id, os.environ["ANTHROPIC_API_KEY"])
+    del status
+    session.log({"type": "assistant", "error": answer["error"]})
+    session.say({"type": "system", "subtype": "api_error", "error": answer["error"]})
+    sys.stderr.write(f"{answer['error']}\n")
 
 
 def _link_log(session: Session) -> None:
@@ -118,12 +151,15 @@ def _link_log(session: Session) -> None:
 
 _BEHAVIOURS: Mapping[str, Callable[[Session], None]] = {
     "DAEMON": _daemon,
+    "ESCAPE": _escape,
+    "ECHO-KEY": _echo_key,
     "HANG": _hang,
     "STUBBORN": _stubborn,
     "FAIL": _fail,
     "FOREIGN": _foreign,
     "PRINT-KEY": _print_key,
     "DRAIN": _drain,
+    "LATE": _late,
     "LINK-LOG": _link_log,
 }
 
@@ -137,18 +173,26 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dangerously-skip-permissions", action="store_true")
     parser.add_argument("--permission-mode")
     parser.add_argument("--resume")
-    parser.add_argument("prompt", nargs="?", default="")
+    parser.add_argument("prompt", nargs="?")
     return parser.parse_args()
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def main() -> None:
-    """One turn."""
+    """One turn. Like the real one it takes the prompt from its first value, or from stdin."""
     options = _options()
     if options.version:
         sys.stdout.write(f"{VERSION} (Claude Code)\n")
         return
-    started = {"arguments": sys.argv[1:], "environment": dict(os.environ), "stdin": sys.stdin.read()}
+    typed = sys.stdin.read()
+    started = {"arguments": sys.argv[1:], "environment": dict(os.environ), "stdin": typed, "umask": _umask()}
     Path(f"started-{os.getpid()}.json").write_text(json.dumps(started))
+    options.prompt = options.prompt or typed
     if "SILENT" in options.prompt:
         sys.exit(1)
     session = Session(options.resume or str(uuid.uuid4()))

@@ -190,3 +190,16 @@ def test_relations_of_unknown_children_and_calls_that_are_not_there_are_told(att
         "names 1 calls that calls.jsonl does not hold",
         "2 calls can be read, the manifest counts 3",
     ]
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_duration_that_no_float_can_hold_is_cut(attempt: Path, value: int) -> None:
+    """Sums and words are made of it."""
+
+    def change(calls: list[Record]) -> None:
+        calls[0]["timing"]["duration_ms"] = value
+
+    first, second, _ = load_attempt(forge(attempt, calls=change)).calls
+    assert first.milliseconds == (1e15 if value > 0 else -1e15)
+    assert second.milliseconds is not None
+    assert first.milliseconds + second.milliseconds != 0

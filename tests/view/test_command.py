@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -488,3 +491,23 @@ def _told(attempt: Path, options: dict[str, Any]) -> str | None:
     except RollerError as error:
         return Path(str(error).split(": ")[0]).name
     return None
+
+
+@pytest.mark.parametrize("options", ["", "--json"])
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+def test_output_that_cannot_be_written_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, redirection: str
+) -> None:
+    """Exit code 1: nobody has seen it."""
+    publish_family(tmp_path / "attempt", monkeypatch)
+    done = subprocess.run(
+        ["bash", "-c", f'"$PY" -m roller_capture view {options} attempt {redirection}'],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PY": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the output could not be written")
+    assert done.stderr.count("\n") == 1

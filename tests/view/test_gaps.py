@@ -12,8 +12,8 @@ from roller_capture.view.provider_words import Tokens
 from roller_capture.vocabulary import AttemptErrorCode, StatusReason
 
 
-def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), **manifest: Any) -> list[Gap]:
-    """The gaps of an attempt with one reason, three calls and one child."""
+def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path = Path(), **manifest: Any) -> list[Gap]:
+    """The gaps of an attempt with one reason, three calls and one child; the third call reached no service."""
     child = {"participant_id": "k", "role": "child", "parent_participant_id": None, "native_ids": {"agent_id": ["a1"]}}
     coverage = {"status": "complete", "expected": 3, "missing": []} | manifest.pop("coverage", {})
     whole = {
@@ -24,9 +24,12 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), **manifest: 
         "errors": [],
         **manifest,
     }
-    calls = [Call({"call_id": f"c{number}", "sequence": number, "participant_id": None}, None, Tokens())
-             for number in (1, 2, 3)]  # fmt: skip
-    attempt = Attempt(Path(), whole, calls)
+    unreachable = [{"code": "upstream_unreachable", "message": "m"}]
+    calls = []
+    for number in (1, 2, 3):
+        record = {"call_id": f"c{number}", "sequence": number, "participant_id": None}
+        calls.append(Call({**record, "errors": unreachable if number == 3 else []}, None, Tokens()))
+    attempt = Attempt(path, whole, calls)
     return gaps_of(attempt, family_of(attempt))
 
 
@@ -34,7 +37,12 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), **manifest: 
     ("found", "sentence", "step"),
     [
         (gaps("call_incomplete", 2, ("c1", "c2")), "2 calls were not recorded completely: #1-#2", None),
-        (gaps("call_incomplete", 1, ("c3",)), "1 call was not recorded completely: #3", None),
+        (gaps("call_incomplete", 1, ("c2",)), "1 call was not recorded completely: #2", None),
+        (
+            gaps("call_incomplete", 1, ("c3",)),
+            "The model service could not be reached for 1 call: #3",
+            "Check its address",
+        ),
         (
             gaps("identity_ambiguous", 1, ("c3",)),
             "1 call has evidence for more than one agent, so none is chosen: #3",
@@ -88,6 +96,32 @@ def test_a_reason_is_one_sentence(found: list[Gap], sentence: str, step: str | N
     (gap,) = found
     assert gap.sentence == sentence
     assert (gap.next_step is None) if step is None else (step in (gap.next_step or ""))
+
+
+def test_a_service_that_could_not_be_reached_is_no_loss() -> None:
+    """What was lost beside it is told beside it."""
+    found = gaps("call_incomplete", 2, ("c1", "c3"))
+    assert [gap.call_ids for gap in found] == [("c3",), ("c1",)]
+
+
+def test_the_next_step_is_one_that_can_be_taken(tmp_path: Path) -> None:
+    """Whoever ran `collect` starts no proxy and gives no logs to finalize."""
+    attempt = tmp_path / "sample-0001" / "capture" / "attempt-0001"
+    attempt.mkdir(parents=True)
+    coverage = {"status": "unknown", "expected": 0}
+    by_hand = [*gaps("coverage_unknown", path=attempt, coverage=coverage), *gaps("recorder_not_closed", path=attempt)]
+    (attempt.parent.parent / "sample.json").write_text("{}")
+    collected = [*gaps("coverage_unknown", path=attempt, coverage=coverage), *gaps("recorder_not_closed", path=attempt)]
+    errors = [
+        {"code": code, "message": "m", "source": None, "locator": None, "count": 1}
+        for code in map(str, AttemptErrorCode)
+    ]
+    collected += gaps("errors", len(errors), path=attempt, errors=errors)
+    assert [gap.sentence for gap in by_hand] == [gap.sentence for gap in collected[:2]]
+    assert "--native" in str(by_hand[0].next_step)
+    for gap in collected:
+        for impossible in ("--native", "Ctrl-C", "Give every attempt a proxy", "Install it again"):
+            assert impossible not in str(gap.next_step)
 
 
 def test_every_reason_and_every_error_has_words() -> None:
