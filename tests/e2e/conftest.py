@@ -1,4 +1,10 @@
-"""Prints the attribution table, and says loudly which harness was not run."""
+"""Prints the attribution table, and says loudly which harness was not run.
+
+Two workers share the runs (pytest-xdist, `--dist loadgroup`): the tests of a file share what its runs left behind, so
+they stay together; a cell of the shared acceptance stands alone.
+"""
+
+from typing import Any
 
 import pytest
 
@@ -9,17 +15,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TABLE] = []
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "e2e" and item.path.stem != "test_acceptance":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def e2e_table(pytestconfig: pytest.Config) -> list[str]:
     """Lines for the summary, one per real run."""
     return pytestconfig.stash[_TABLE]
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker hands its lines to the process that prints the summary."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["attribution"] = session.config.stash[_TABLE]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 (the hook's own parameters)
+    node.config.stash[_TABLE].extend(getattr(node, "workeroutput", {}).get("attribution", []))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The table of all runs, then the harnesses that could not be run."""
     if lines := config.stash[_TABLE]:
         terminalreporter.section("attribution, real harness")
-        for line in lines:
+        for line in sorted(lines):
             terminalreporter.line(line)
     reports = terminalreporter.getreports("skipped")
     skipped = {str(report.longrepr[2]) for report in reports if isinstance(report.longrepr, tuple)}
