@@ -56,14 +56,14 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except RollerError as error:
         say(f"error: {error}")
-        _end_stdout()
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        _end_stdout()
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         sys.exit(130)
+    finally:
+        _settle_streams()
 
 
 def _say_usage_error(error: Any) -> None:
@@ -75,10 +75,13 @@ def _say_usage_error(error: Any) -> None:
     say(f"error: {' '.join(error.format_message().split()).rstrip('.')}: see {command} --help")
 
 
-def _end_stdout() -> None:
-    """Python flushes stdout once more at its end, and must not fail there."""
-    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+def _settle_streams() -> None:
+    """Python flushes both once more at its end: what could not be written there must not fail a second time."""
+    for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _print_version(wanted: bool) -> None:
@@ -472,5 +475,4 @@ def demo(
 
 def _fail(error: RollerError) -> NoReturn:
     say(f"error: {error}")
-    _end_stdout()  # what could not be written there would fail again at the end
     raise typer.Exit(error.exit_code)

@@ -1,6 +1,10 @@
 """What holds for every test: usual signals, also where CI started with some ignored; the same ids in every run."""
 
+import os
 import signal
+
+# With it, what could not be written is known at once; without it, as most people have it, once more at the very end.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # A shell's background job ignores SIGINT and nohup ignores SIGHUP, and children inherit that; the tests send both.
 for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
