@@ -145,7 +145,7 @@ def _staged(attempt_dir: Path, attempt: WorkingAttempt, native: NativeCapture, o
     staging = Staging(attempt_dir)
     try:
         finalize_capture(attempt, native, options, staging)
-        findings = validate_attempt(staging.directory, rehash=False)
+        findings = validate_attempt(staging.directory, fresh=True)
         if findings:
             first = findings[0]
             raise RollerError(

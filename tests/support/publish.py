@@ -68,7 +68,10 @@ def publish_family(directory: Path, monkeypatch: pytest.MonkeyPatch, **request: 
     log.parent.mkdir(parents=True)
     log.write_text('{"line":1,"tool":"toolu_1"}\n')
     builder.build()
-    use_capture(monkeypatch, family_capture(log))
+    # Found below the native root, as a real adapter does it, so that it can be found in a copy too.
+    monkeypatch.setattr(
+        finalize_attempt, "find_adapter", lambda _name: lambda source: family_capture(source.native_root / NATIVE_LOG)
+    )
     return finalize_attempt.finalize_attempt(directory, FinalizeRequest(**request))
 
 

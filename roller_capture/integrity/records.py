@@ -1,0 +1,156 @@
+"""The lines of calls.jsonl and relations.jsonl: each by its schema, and what they say of each other."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture import json_text
+from roller_capture.call_heads import CallFile
+from roller_capture.integrity.findings import Finding
+from roller_capture.integrity.status_rules import contradictions
+from roller_capture.publication import CALLS, RELATIONS
+from roller_capture.published import CallLine, call_lines, relation_lines
+from roller_capture.schemas import schema_findings
+from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallStatus, Purpose
+
+_NO_CONTEXT: Final = memoryview(b"")
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the records say, gathered for the cross-checks."""
+
+    owners: dict[str, str | None] = field(default_factory=dict)
+    tool_ids: dict[str, frozenset[str]] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    execution: Counter[str] = field(default_factory=Counter)
+    identity: Counter[str] = field(default_factory=Counter)
+    capture: Counter[str] = field(default_factory=Counter)
+    exportable: int = 0
+    relations: Counter[str] = field(default_factory=Counter)
+    partial: list[str] = field(default_factory=list)
+    ambiguous: list[str] = field(default_factory=list)
+    unattributed: set[str] = field(default_factory=set)
+    side_calls: set[str] = field(default_factory=set)
+    pointers: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    receivers: list[tuple[int, str, str | None]] = field(default_factory=list)
+    parents: list[tuple[int, str, dict[str, Any] | None]] = field(default_factory=list)
+
+
+def check_calls(
+    attempt_dir: Path, manifest: dict[str, Any], seen: Seen, *, deep: bool, derived: bool
+) -> Iterator[Finding]:
+    participants = {item["participant_id"] for item in manifest["participants"]}
+    sequences: set[int] = set()
+    for line in call_lines(attempt_dir / CALLS) if deep else _heads(attempt_dir / CALLS):
+        where = f"{CALLS}:{line.number}"
+        # The two open members, which may be large, are left out of the check of the envelope.
+        problems = list(schema_findings("roller.call.v1.json", {**line.head, "output": None, "context": None}))
+        yield from (Finding(where, problem) for problem in problems)
+        if problems:
+            continue
+        call = line.head
+        if call["call_id"] in seen.owners or call["sequence"] in sequences:
+            yield Finding(where, "call_id or sequence is not unique")
+        for named in (call["participant_id"], *call["identity_candidates"]):
+            if named is not None and named not in participants:
+                yield Finding(where, f"participant {named} is not in the manifest")
+        path = call["response_path"]
+        if path is not None and path not in manifest["files"]:
+            yield Finding(where, f"response_path {path} is no published file")
+        if deep and "context_raw" in call and bytes(line.context[:5]) != b"null":
+            yield Finding(where, "context and context_raw are both there")
+        if derived:
+            yield from (Finding(where, message) for message in contradictions(call))
+        sequences.add(call["sequence"])
+        _gather(call, line.number, seen)
+        if deep:
+            yield from _check_context(line, where, seen)
+
+
+def _heads(path: Path) -> Iterator[CallLine]:
+    """The lines without their contexts, which the hash has vouched for. No length that the file tells is trusted."""
+    with CallFile(path) as calls:
+        for head in calls.heads(trust_lengths=False):
+            if head.head is None or head.problem is not None:
+                raise json_text.JsonError(f"line {head.number}: {head.problem}")
+            yield CallLine(head.number, head.head, _NO_CONTEXT)
+
+
+def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
+    call_id = call["call_id"]
+    seen.owners[call_id] = call["participant_id"]
+    seen.lines[call_id] = number
+    seen.tool_ids[call_id] = frozenset(ref["tool_call_id"] for ref in call["tool_refs"] if ref["tool_call_id"])
+    seen.execution[call["execution_status"]] += 1
+    seen.identity[call["identity_status"]] += 1
+    seen.capture[call["capture_status"]] += 1
+    seen.exportable += call["export_status"] == "exportable"
+    if call["capture_status"] != CaptureStatus.COMPLETE:
+        seen.partial.append(call_id)
+    if call["identity_status"] == IdentityStatus.AMBIGUOUS:
+        seen.ambiguous.append(call_id)
+    if call["identity_status"] == IdentityStatus.UNATTRIBUTED:
+        seen.unattributed.add(call_id)
+    if call["purpose"] not in (Purpose.AGENT, Purpose.UNKNOWN):
+        seen.side_calls.add(call_id)
+
+
+def _check_context(line: CallLine, where: str, seen: Seen) -> Iterator[Finding]:
+    call = line.head
+    try:
+        context = json_text.parse(bytes(line.context), exact_numbers=False)
+    except json_text.JsonError as error:
+        yield Finding(where, f"context is no JSON: {error}")
+        return
+    exact = "context_raw" not in call and call["context_exact"]
+    if exact and hashlib.sha256(line.context).hexdigest() != call["context_sha256"]:
+        yield Finding(where, "context is not the text of context_sha256")
+    for number, place in seen.pointers.get(call["call_id"], ()):
+        try:
+            json_text.resolve_pointer(context, place)
+        except LookupError:
+            yield Finding(f"{RELATIONS}:{number}", f"context_pointer {place} names nothing in {call['call_id']}")
+
+
+def check_relations(attempt_dir: Path, manifest: dict[str, Any], seen: Seen) -> Iterator[Finding]:
+    participants = {item["participant_id"] for item in manifest["participants"]}
+    ids: set[str] = set()
+    for number, relation in relation_lines(attempt_dir / RELATIONS):
+        where = f"{RELATIONS}:{number}"
+        problems = list(schema_findings("roller.relation.v1.json", relation))
+        yield from (Finding(where, problem) for problem in problems)
+        if problems:
+            continue
+        if relation["relation_id"] in ids:
+            yield Finding(where, "relation_id is not unique")
+        ids.add(relation["relation_id"])
+        seen.relations[relation["type"]] += 1
+        for name in ("parent_participant_id", "child_participant_id", "receiver_participant_id"):
+            if relation[name] is not None and relation[name] not in participants:
+                yield Finding(where, f"{name} {relation[name]} is not in the manifest")
+        if relation["context_call_id"] is not None:
+            receiver = relation["receiver_participant_id"] or relation["parent_participant_id"]
+            seen.pointers.setdefault(relation["context_call_id"], []).append((number, relation["context_pointer"]))
+            seen.receivers.append((number, relation["context_call_id"], receiver))
+        if relation["parent_call_status"] == ParentCallStatus.RESOLVED:
+            seen.parents.append((number, relation["parent_call_id"], relation["model_tool_ref"]))
+
+
+def check_references(seen: Seen) -> Iterator[Finding]:
+    """Relations point to calls that exist, of the participant that the relation says."""
+    for number, call_id, receiver in seen.receivers:
+        where = f"{RELATIONS}:{number}"
+        if call_id not in seen.owners:
+            yield Finding(where, f"context_call_id {call_id} is no call")
+        elif seen.owners[call_id] != receiver:
+            yield Finding(where, f"context_call_id {call_id} is no call of the receiver")
+    for number, call_id, ref in seen.parents:
+        where = f"{RELATIONS}:{number}"
+        if call_id not in seen.owners:
+            yield Finding(where, f"parent_call_id {call_id} is no call")
+        elif ref is None or ref["call_id"] not in seen.tool_ids[call_id]:
+            yield Finding(where, f"parent_call_id {call_id} did not make this tool call")
