@@ -5,14 +5,15 @@ running finalize again finishes the job (design section 4).
 """
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
@@ -25,6 +26,8 @@ RAW: Final = "raw"
 FORMAL_FILES: Final = (CALLS, RELATIONS)
 STAGING_PREFIX: Final = ".publishing-"
 _PIECE: Final = 1024 * 1024
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
 
 
 class HashingWriter:
@@ -50,10 +53,10 @@ class HashingWriter:
 
 
 class Staging:
-    """Collects the files to publish, below `ATTEMPT_DIR/.publishing-…`."""
+    """Collects the files to publish, below `PARENT/.publishing-…`; the parent is the attempt's own folder, mostly."""
 
-    def __init__(self, attempt_dir: Path) -> None:
-        self.directory = attempt_dir / f"{STAGING_PREFIX}{secrets.token_hex(6)}"
+    def __init__(self, parent: Path, prefix: str = STAGING_PREFIX) -> None:
+        self.directory = parent / f"{prefix}{secrets.token_hex(6)}"
         self.directory.mkdir(mode=0o700)
         self.files: dict[str, FileInfo] = {}
         self.manifest_sha256: str | None = None
@@ -99,9 +102,10 @@ class Staging:
                 size += len(piece)
         self.files[name] = FileInfo(sha256=digest.hexdigest(), bytes=size)
 
-    def write_manifest(self, manifest: Manifest) -> None:
+    def write_manifest(self, manifest: Manifest | Mapping[str, Any]) -> None:
         """The manifest, indented for people; it is not among `files`, and its own hash is `manifest_sha256`."""
-        text = json_text.dumps_indented(plain(manifest)) + b"\n"
+        document = plain(manifest) if isinstance(manifest, Manifest) else dict(manifest)
+        text = json_text.dumps_indented(document) + b"\n"
         path = self._new_path(MANIFEST)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
@@ -124,14 +128,37 @@ class Staging:
 
 def publish(attempt_dir: Path, staging: Staging) -> None:
     """Moves the staged files into the attempt, the manifest last, then removes `work/` and the staging folder."""
-    for folder in sorted({staging.directory / Path(name).parent for name in staging.files}):
-        _sync_directory(folder)
+    _sync_folders(staging)
     names = [name for name in (*FORMAL_FILES, RAW) if (staging.directory / name).exists()]
     for name in names:
         (staging.directory / name).rename(attempt_dir / name)
     _sync_directory(attempt_dir)
     (staging.directory / MANIFEST).rename(attempt_dir / MANIFEST)
     _sync_directory(attempt_dir)
+
+
+def replace_published(attempt_dir: Path, staging: Staging) -> None:
+    """Puts the staged attempt in the place of a published one, in one step, and removes the old one.
+
+    The staging folder lies beside the attempt. Raises `OSError`, also where the file system cannot exchange two names.
+    """
+    _sync_folders(staging)
+    exchange(staging.directory, attempt_dir)
+    _sync_directory(attempt_dir.parent)
+    remove_folder(staging.directory)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchanges two names of one file system in one step (`renameat2`). Raises `OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(other))
+
+
+def _sync_folders(staging: Staging) -> None:
+    for folder in sorted({staging.directory / Path(name).parent for name in staging.files}):
+        _sync_directory(folder)
 
 
 def remove_leftovers(attempt_dir: Path) -> None:

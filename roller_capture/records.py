@@ -415,6 +415,9 @@ class Manifest(Record):
     errors: list[AttemptError]
     files: dict[str, FileInfo] = Field(description="every published file but the manifest itself")
     tool: Tool
+    supersedes: Sha256 | None = Field(
+        default=None, description="sha256 of the manifest that `prune` or `migrate` made this one from"
+    )
 
 
 def plain(record: BaseModel) -> dict[str, Any]:
