@@ -15,6 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TABLE] = []
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "e2e" and item.path.stem != "test_acceptance":
