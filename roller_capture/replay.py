@@ -59,7 +59,7 @@ def replay_findings(attempt_dir: Path) -> list[Finding]:
         copy = Path(scratch)
         try:
             rebuild_working_files(attempt_dir, copy)
-            finalize_attempt(copy, _request(attempt_dir, manifest))
+            finalize_attempt(copy, replay_request(attempt_dir, manifest))
             return list(_differences(attempt_dir, manifest, copy))
         except (RollerError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             return [Finding(RAW, f"the records cannot be derived from it again: {error}")]
@@ -142,7 +142,8 @@ def _write_attempt_file(work: Path, manifest: dict[str, Any]) -> None:
     (work / "attempt.json").write_bytes(json_text.dumps(document))
 
 
-def _request(attempt_dir: Path, manifest: dict[str, Any]) -> FinalizeRequest:
+def replay_request(attempt_dir: Path, manifest: dict[str, Any]) -> FinalizeRequest:
+    """How the attempt was finalized, as far as its records tell it; `raw/` is kept."""
     aliases = {}
     for line in call_lines(attempt_dir / CALLS):
         model = line.head["model"]

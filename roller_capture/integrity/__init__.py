@@ -3,19 +3,18 @@
 Returns findings and prints nothing. `validate_attempt` is CI's check and Resume's gate (design sections 3 and 9).
 """
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.integrity import evidence
 from roller_capture.integrity.files import check_files
-from roller_capture.integrity.findings import Finding
-from roller_capture.integrity.records import Seen, check_calls, check_references, check_relations
-from roller_capture.integrity.totals import check_manifest
+from roller_capture.integrity.findings import Finding, guarded
+from roller_capture.integrity.old_attempts import old_findings
+from roller_capture.integrity.records import Seen, check_calls, check_references, check_relations, published_lines
+from roller_capture.integrity.totals import check_derived, check_manifest
+from roller_capture.old_layouts import Layout, layout_of
 from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RELATIONS
-from roller_capture.published import read_manifest
-from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
+from roller_capture.published import read_manifest, relation_lines
 from roller_capture.schemas import schema_findings
 
 __all__ = ["Finding", "validate_attempt"]
@@ -31,10 +30,12 @@ def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = Fal
         manifest = read_manifest(attempt_dir)
     except RollerError as error:
         return [Finding(MANIFEST, str(error))]
-    version = manifest.get("schema")
-    if version != CAPTURE_SCHEMA or manifest.get("storage_layout") != STORAGE_LAYOUT:
-        message = f"format {version!r}, layout {manifest.get('storage_layout')!r} cannot be checked by this version"
-        return [Finding(MANIFEST, message)]
+    layout = layout_of(attempt_dir, manifest)
+    if layout is None:
+        named = f"format {manifest.get('schema')!r}, layout {manifest.get('storage_layout')!r}"
+        return [Finding(MANIFEST, f"{named} cannot be checked by this version")]
+    if layout is not Layout.CURRENT or "lifecycle" not in manifest:
+        return old_findings(attempt_dir, layout, manifest, deep=deep)
     findings = [Finding(MANIFEST, line) for line in schema_findings("roller.capture.v1.json", manifest)]
     if findings:
         return findings
@@ -42,20 +43,12 @@ def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = Fal
     if any(finding.file in FORMAL_FILES for finding in findings):
         return findings
     seen = Seen()
-    findings += _guarded(RELATIONS, lambda: check_relations(attempt_dir, manifest, seen))
-    findings += _guarded(CALLS, lambda: check_calls(attempt_dir, manifest, seen, deep=deep, derived=not fresh))
+    findings += guarded(RELATIONS, lambda: check_relations(relation_lines(attempt_dir / RELATIONS), manifest, seen))
+    lines = published_lines(attempt_dir / CALLS, contexts=deep)
+    findings += guarded(CALLS, lambda: check_calls(lines, manifest, seen, derived=not fresh))
     findings += check_references(seen)
     findings += check_manifest(manifest, seen)
+    findings += check_derived(manifest)
     if deep and not findings and manifest["raw_retained"]:
         findings += [Finding(file, message) for file, message in evidence.check(attempt_dir, manifest)]
     return findings
-
-
-def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Runs a check over a file of lines; a damaged line ends it with a finding."""
-    found: list[Finding] = []
-    try:
-        found.extend(check())
-    except (json_text.JsonError, OSError) as error:
-        found.append(Finding(name, str(error)))
-    return found

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +14,20 @@ from roller_capture.working_files import WORK_DIR
 _PIECE: Final = 1024 * 1024
 
 
-def check_files(attempt_dir: Path, manifest: dict[str, Any], *, rehash: bool) -> Iterator[Finding]:
-    """Every listed file is there, regular, and unchanged; nothing else is there."""
+def check_files(
+    attempt_dir: Path,
+    manifest: dict[str, Any],
+    *,
+    rehash: bool,
+    formal: Collection[str] = FORMAL_FILES,
+) -> Iterator[Finding]:
+    """Every listed file is there, regular, and unchanged; nothing else is there. `formal` are those that must be."""
     files: dict[str, dict[str, Any]] = manifest["files"]
-    for name in FORMAL_FILES:
+    for name in formal:
         if name not in files:
             yield Finding(name, "the manifest does not list it")
     for name, expected in files.items():
-        if not _is_safe(name) or name == MANIFEST:
+        if not _is_safe(name, formal) or name == MANIFEST:
             yield Finding(MANIFEST, f"files names {name!r}, which is no path of a published file")
             continue
         problem = _file_problem(attempt_dir / name, expected, rehash=rehash)
@@ -32,9 +38,9 @@ def check_files(attempt_dir: Path, manifest: dict[str, Any], *, rehash: bool) ->
     yield from _unlisted(attempt_dir, set(files) | {MANIFEST})
 
 
-def _is_safe(name: str) -> bool:
+def _is_safe(name: str, formal: Collection[str]) -> bool:
     parts = name.split("/")
-    return not any(part in ("", ".", "..") for part in parts) and (name in FORMAL_FILES or parts[0] == RAW)
+    return not any(part in ("", ".", "..") for part in parts) and (name in formal or parts[0] == RAW)
 
 
 def _file_problem(path: Path, expected: dict[str, Any], *, rehash: bool) -> str | None:

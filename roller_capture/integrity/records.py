@@ -2,21 +2,19 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.call_heads import CallFile
 from roller_capture.integrity.findings import Finding
 from roller_capture.integrity.status_rules import contradictions
 from roller_capture.publication import CALLS, RELATIONS
-from roller_capture.published import CallLine, call_lines, relation_lines
+from roller_capture.published import call_lines
 from roller_capture.schemas import schema_findings
 from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallStatus, Purpose
-
-_NO_CONTEXT: Final = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -40,13 +38,38 @@ class Seen:
     parents: list[tuple[int, str, dict[str, Any] | None]] = field(default_factory=list)
 
 
-def check_calls(
-    attempt_dir: Path, manifest: dict[str, Any], seen: Seen, *, deep: bool, derived: bool
-) -> Iterator[Finding]:
+class Line(NamedTuple):
+    """A call's line: where it stands, its number, its head, and the context's own text where it was read."""
+
+    where: str
+    number: int
+    head: dict[str, Any]
+    context: memoryview | None
+
+
+def published_lines(path: Path, *, contexts: bool) -> Iterator[Line]:
+    """The lines of calls.jsonl. Raises `OSError`, and `json_text.JsonError` for a damaged line."""
+    if contexts:
+        for line in call_lines(path):
+            yield Line(f"{CALLS}:{line.number}", line.number, line.head, line.context)
+        return
+    # The hash has vouched for the contexts. No length that the file tells is trusted.
+    with CallFile(path) as calls:
+        for head in calls.heads(trust_lengths=False):
+            if head.head is None or head.problem is not None:
+                raise json_text.JsonError(f"line {head.number}: {head.problem}")
+            yield Line(f"{CALLS}:{head.number}", head.number, head.head, None)
+
+
+def check_calls(lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, derived: bool) -> Iterator[Finding]:
+    """Each call by its schema and against the manifest; what the relations need is gathered in `seen`.
+
+    `derived` checks too that its statuses follow from what stands beside them.
+    """
     participants = {item["participant_id"] for item in manifest["participants"]}
     sequences: set[int] = set()
-    for line in call_lines(attempt_dir / CALLS) if deep else _heads(attempt_dir / CALLS):
-        where = f"{CALLS}:{line.number}"
+    for line in lines:
+        where = line.where
         # The two open members, which may be large, are left out of the check of the envelope.
         problems = list(schema_findings("roller.call.v1.json", {**line.head, "output": None, "context": None}))
         yield from (Finding(where, problem) for problem in problems)
@@ -61,23 +84,12 @@ def check_calls(
         path = call["response_path"]
         if path is not None and path not in manifest["files"]:
             yield Finding(where, f"response_path {path} is no published file")
-        if deep and "context_raw" in call and bytes(line.context[:5]) != b"null":
-            yield Finding(where, "context and context_raw are both there")
         if derived:
             yield from (Finding(where, message) for message in contradictions(call))
         sequences.add(call["sequence"])
         _gather(call, line.number, seen)
-        if deep:
-            yield from _check_context(line, where, seen)
-
-
-def _heads(path: Path) -> Iterator[CallLine]:
-    """The lines without their contexts, which the hash has vouched for. No length that the file tells is trusted."""
-    with CallFile(path) as calls:
-        for head in calls.heads(trust_lengths=False):
-            if head.head is None or head.problem is not None:
-                raise json_text.JsonError(f"line {head.number}: {head.problem}")
-            yield CallLine(head.number, head.head, _NO_CONTEXT)
+        if line.context is not None:
+            yield from _check_context(call, line.context, where, seen)
 
 
 def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
@@ -99,15 +111,16 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
         seen.side_calls.add(call_id)
 
 
-def _check_context(line: CallLine, where: str, seen: Seen) -> Iterator[Finding]:
-    call = line.head
+def _check_context(call: dict[str, Any], text: memoryview, where: str, seen: Seen) -> Iterator[Finding]:
+    if "context_raw" in call and bytes(text[:5]) != b"null":
+        yield Finding(where, "context and context_raw are both there")
     try:
-        context = json_text.parse(bytes(line.context), exact_numbers=False)
+        context = json_text.parse(bytes(text), exact_numbers=False)
     except json_text.JsonError as error:
         yield Finding(where, f"context is no JSON: {error}")
         return
     exact = "context_raw" not in call and call["context_exact"]
-    if exact and hashlib.sha256(line.context).hexdigest() != call["context_sha256"]:
+    if exact and hashlib.sha256(text).hexdigest() != call["context_sha256"]:
         yield Finding(where, "context is not the text of context_sha256")
     for number, place in seen.pointers.get(call["call_id"], ()):
         try:
@@ -116,10 +129,13 @@ def _check_context(line: CallLine, where: str, seen: Seen) -> Iterator[Finding]:
             yield Finding(f"{RELATIONS}:{number}", f"context_pointer {place} names nothing in {call['call_id']}")
 
 
-def check_relations(attempt_dir: Path, manifest: dict[str, Any], seen: Seen) -> Iterator[Finding]:
+def check_relations(
+    lines: Iterable[tuple[int, dict[str, Any]]], manifest: dict[str, Any], seen: Seen
+) -> Iterator[Finding]:
+    """Each relation by its schema and against the manifest; `seen` gathers what it says of calls."""
     participants = {item["participant_id"] for item in manifest["participants"]}
     ids: set[str] = set()
-    for number, relation in relation_lines(attempt_dir / RELATIONS):
+    for number, relation in lines:
         where = f"{RELATIONS}:{number}"
         problems = list(schema_findings("roller.relation.v1.json", relation))
         yield from (Finding(where, problem) for problem in problems)

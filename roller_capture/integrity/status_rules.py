@@ -67,7 +67,7 @@ def _execution(call: Call) -> Iterator[str]:
             yield "an interrupted call has no blocker for it"
         if response == ResponseCaptureStatus.COMPLETE:
             yield "response_capture_status complete, of an interrupted call"
-    if status is None and response != ResponseCaptureStatus.MISSING:
+    if status is None and response != ResponseCaptureStatus.MISSING and _tells_of_http(call):
         yield f"response_capture_status {response}, without any response head"
     if _is_good(status) and CallErrorCode.HTTP_ERROR in _codes(call):
         yield f"the error http_error, with HTTP status {status}"
@@ -76,7 +76,7 @@ def _execution(call: Call) -> Iterator[str]:
 def _completed(call: Call) -> Iterator[str]:
     if call["execution_status"] != ExecutionStatus.COMPLETED:
         return
-    if not _is_good(call["http"]["status"]):
+    if not _is_good(call["http"]["status"]) and _tells_of_http(call):
         yield f"execution_status completed, with HTTP status {call['http']['status']}"
     if call["response_capture_status"] == ResponseCaptureStatus.MISSING:
         yield "execution_status completed, with response_capture_status missing"
@@ -84,6 +84,12 @@ def _completed(call: Call) -> Iterator[str]:
     yield from (f"execution_status completed, with the error {code}" for code in sorted(codes & _NOT_COMPLETED))
     if CallErrorCode.STREAM_DAMAGED in codes and Blocker.RESPONSE_INCOMPLETE not in call["export_blockers"]:
         yield "the error stream_damaged stands there without the blocker response_incomplete"
+
+
+def _tells_of_http(call: Call) -> bool:
+    """A call that was migrated from an early layout holds nothing of its exchange."""
+    http = call["http"]
+    return any(http[name] is not None for name in ("status", "request_version", "response_version"))
 
 
 def _is_good(status: int | None) -> bool:

@@ -44,11 +44,11 @@ def check_manifest(manifest: dict[str, Any], seen: Seen) -> Iterator[Finding]:
         yield Finding(MANIFEST, "status_reasons does not name the calls of identity_unattributed")
     if manifest["errors"] and StatusReason.ERRORS not in reasons:
         yield Finding(MANIFEST, "errors are listed, but are no status reason")
-    yield from _check_derived(manifest, reasons)
 
 
-def _check_derived(manifest: dict[str, Any], reasons: dict[str, Any]) -> Iterator[Finding]:
+def check_derived(manifest: dict[str, Any]) -> Iterator[Finding]:
     """Coverage and lifecycle lower the whole exactly when they should."""
+    reasons = {reason["code"] for reason in manifest["status_reasons"]}
     coverage = manifest["capabilities"]["native_output_coverage"]
     lifecycle = manifest["lifecycle"]["status"]
     expected = {

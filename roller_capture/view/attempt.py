@@ -5,7 +5,7 @@ manifest raises; a damaged line becomes a finding, and the rest is kept.
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any, Final
 from roller_capture import json_text
 from roller_capture.call_heads import CallFile, Head
 from roller_capture.errors import RollerError
+from roller_capture.old_layouts import Layout, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, MANIFEST, RELATIONS
 from roller_capture.published import is_regular_file, read_manifest, relation_lines
-from roller_capture.records import CAPTURE_SCHEMA, STORAGE_LAYOUT
 from roller_capture.schemas import schema_findings
 from roller_capture.view.provider_words import Tokens, finish_word, token_counts
 from roller_capture.vocabulary import ExportStatus
@@ -89,7 +89,10 @@ def load_attempt(path: Path) -> Attempt:
     """Reads the attempt in `path`. Raises `RollerError` (exit 1) when it is not published or has no usable manifest."""
     if not (path / MANIFEST).exists():
         raise RollerError(f"{path}: is not published: run roller-capture finalize {shlex.quote(str(path))}")
-    attempt = Attempt(path, _checked_manifest(path))
+    manifest, layout = _read_manifest(path)
+    if layout is not Layout.CURRENT:
+        return _load_old(path, layout, manifest)
+    attempt = Attempt(path, _checked_manifest(path, manifest))
     _check_size(attempt, CALLS)
     _check_size(attempt, RELATIONS)
     _load_calls(attempt)
@@ -107,22 +110,46 @@ def _what_to_do(path: Path) -> str:
     return f"run roller-capture validate {shlex.quote(str(path))}"
 
 
-def _checked_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> tuple[dict[str, Any], Layout]:
     try:
         manifest = read_manifest(path)
     except RollerError as error:
         raise RollerError(f"{error}: {_what_to_do(path)}") from None
-    schema, layout = manifest.get("schema"), manifest.get("storage_layout")
-    if schema != CAPTURE_SCHEMA or layout != STORAGE_LAYOUT:
+    layout = layout_of(path, manifest)
+    if layout is None:
+        schema, named = manifest.get("schema"), manifest.get("storage_layout")
         raise RollerError(
-            f"{path / MANIFEST}: format {_short(schema)}, layout {_short(layout)} cannot be shown by this version:"
+            f"{path / MANIFEST}: format {_short(schema)}, layout {_short(named)} cannot be shown by this version:"
             " use the roller-capture that wrote it"
         )
+    return manifest, layout
+
+
+def _checked_manifest(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     complete = {"lifecycle": _LIFECYCLE_OF_OLD_RECORDS, **manifest}
     problem = next(schema_findings("roller.capture.v1.json", complete), None)
     if problem is not None:
         raise RollerError(f"{path / MANIFEST}: is no valid manifest ({problem}): {_what_to_do(path)}")
     return manifest
+
+
+def _load_old(path: Path, layout: Layout, manifest: dict[str, Any]) -> Attempt:
+    """An attempt of an earlier layout, as if it had today's."""
+    try:
+        old = read_old_attempt(path, layout, manifest)
+        attempt = Attempt(path, _checked_manifest(path, old.known_manifest()))
+        for number, line in enumerate(old.calls(), 1):
+            _take_call(attempt, Head(number, line.head, None), where=line.where)
+        known = {item["participant_id"] for item in attempt.manifest["participants"]}
+        for number, relation in old.relations():
+            problem = next(schema_findings("roller.relation.v1.json", relation), None)
+            _take_relation(attempt, known, f"{RELATIONS}:{number}", relation, problem)
+    except (OSError, json_text.JsonError, KeyError, TypeError, ValueError) as error:
+        raise RollerError(f"{path}: an attempt of layout {layout} that cannot be read ({error})") from None
+    if not old.has_lifecycle:
+        del attempt.manifest["lifecycle"]
+    _check_owners(attempt)
+    return attempt
 
 
 def _short(value: Any) -> str:
@@ -158,8 +185,8 @@ def _forget_calls(attempt: Attempt) -> None:
     attempt.findings = [(name, message) for name, message in attempt.findings if not name.startswith(f"{CALLS}:")]
 
 
-def _take_call(attempt: Attempt, line: Head) -> None:
-    where = f"{CALLS}:{line.number}"
+def _take_call(attempt: Attempt, line: Head, where: str | None = None) -> None:
+    where = where or f"{CALLS}:{line.number}"
     if line.problem is not None:
         attempt.findings.append((where, line.problem))
     if line.head is None:
@@ -176,12 +203,18 @@ def _take_call(attempt: Attempt, line: Head) -> None:
 def _load_relations(attempt: Attempt) -> None:
     known = {item["participant_id"] for item in attempt.manifest["participants"]}
     for where, relation, problem in _relations(attempt.path / RELATIONS):
-        if problem is not None:
-            attempt.findings.append((where, problem))
-        elif relation["child_participant_id"] not in known:
-            attempt.findings.append((where, "its child is not in the manifest"))
-        else:
-            attempt.relations.append(relation)
+        _take_relation(attempt, known, where, relation, problem)
+
+
+def _take_relation(
+    attempt: Attempt, known: Collection[str], where: str, relation: dict[str, Any], problem: str | None
+) -> None:
+    if problem is not None:
+        attempt.findings.append((where, problem))
+    elif relation["child_participant_id"] not in known:
+        attempt.findings.append((where, "its child is not in the manifest"))
+    else:
+        attempt.relations.append(relation)
 
 
 def _relations(path: Path) -> Iterator[tuple[str, dict[str, Any], str | None]]:
