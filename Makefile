@@ -36,7 +36,7 @@ test: setup ## all tests that need no real harness
 
 e2e: setup ## the real harnesses against a scripted provider (HARNESS=NAME: one); NOT RUN is what cannot be had
 	for name in $(HARNESS); do scripts/install_harness.sh $$name || [ $$? -eq 3 ] || exit 1; done
-	ROLLER_E2E_HARNESSES="$(HARNESS)" $(BIN)/python -m pytest -m e2e -n 2 --dist loadgroup -rs --durations=15 tests/e2e/test_acceptance.py $(foreach name,$(HARNESS),$(wildcard tests/e2e/test_$(subst -,_,$(name))*.py))
+	ROLLER_E2E_HARNESSES="$(HARNESS)" $(BIN)/python -m pytest -m e2e -n 2 --dist loadscope -rs --durations=15 tests/e2e/test_acceptance.py $(foreach name,$(HARNESS),$(wildcard tests/e2e/test_$(subst -,_,$(name))*.py))
 
 bench: setup ## speed against the floors of docs/performance.md (on a quiet machine); writes the tables there
 	$(BIN)/python -m benchmarks --markdown docs/performance.md

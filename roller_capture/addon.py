@@ -13,6 +13,7 @@ What mitmproxy promises, and what this module relies on:
 import asyncio
 import atexit
 import contextlib
+import difflib
 import functools
 import gc
 import ipaddress
@@ -179,7 +180,7 @@ class CaptureAddon:
         return Session(recorder, _settings(), upstream_key)
 
     def _checked_settings(self) -> tuple[str, Harness, UpstreamKey | None]:
-        unknown = sorted(name for name in ctx.options.deferred if "roller" in name.lower())
+        unknown = sorted(filter(_meant_for_us, ctx.options.deferred))
         if self._malformed:
             raise RollerError(f"option {self._malformed[0]}")
         if unknown:
@@ -411,6 +412,12 @@ def _force_options() -> None:
     if wanted:
         logger.info("roller-capture sets %s", ", ".join(f"{name}={value}" for name, value in wanted.items()))
         ctx.options.update(**wanted)
+
+
+def _meant_for_us(name: str) -> bool:
+    """An option of nobody, whose name is nearly one of ours: those of other addons may still be waiting for them."""
+    stem = name.lower().replace("-", "_").partition("_")[0]
+    return "roller" in name.lower() or bool(difflib.get_close_matches(stem, ["roller"], cutoff=0.8))
 
 
 def _refuse_remote_listeners() -> None:

@@ -24,20 +24,29 @@ _OWN_MARK: Final = re.compile(rb',"context_exact":(?:true|false),"context":')
 _ANY_MARK: Final = re.compile(rb',"context":')
 
 
+class Place(NamedTuple):
+    """Where a line stands in the file, as offsets. `context` is `None` where only the whole line tells where it is."""
+
+    start: int
+    context: int | None
+    end: int
+
+
 class Head(NamedTuple):
     """One line of calls.jsonl without its context. With a `problem`, `head` may be there and good all the same."""
 
     number: int
     head: dict[str, Any] | None
     problem: str | None
+    place: Place | None = None
 
 
 @dataclass(slots=True)
 class _Cut:
-    """A head, and where its context starts; `None` when the whole line had to be read."""
+    """A head, and where in the text its context starts."""
 
     head: dict[str, Any]
-    context_start: int | None
+    context_start: int
 
 
 class CallFile:
@@ -49,6 +58,7 @@ class CallFile:
         if not stat.S_ISREG(status.st_mode):
             self.close()
             raise OSError("is no regular file")
+        self.status = status
         self.size = status.st_size
         self._piece = bytearray(_SEARCH_PIECE)
 
@@ -67,12 +77,12 @@ class CallFile:
         start, number = 0, 0
         while start < self.size:
             number += 1
-            found, end = self._line(start, trust_lengths=trust_lengths)
-            yield Head(number, *found)
-            start = end + 1
+            head, problem, place = self._line(start, trust_lengths=trust_lengths)
+            yield Head(number, head, problem, place)
+            start = place.end + 1
 
-    def _line(self, start: int, *, trust_lengths: bool) -> tuple[tuple[dict[str, Any] | None, str | None], int]:
-        """(head, problem) of the line that starts here, and where it ends: at its line break or the end of the file."""
+    def _line(self, start: int, *, trust_lengths: bool) -> tuple[dict[str, Any] | None, str | None, Place]:
+        """Head and problem of the line that starts here; it ends at its line break or at the end of the file."""
         window = _WINDOW
         while True:
             data = os.pread(self._descriptor, window, start)
@@ -81,14 +91,16 @@ class CallFile:
             text = data[:line_break] if line_break >= 0 else data
             cut = _cut(text)
             if cut is None and whole:
-                return _parsed_whole(text), start + len(text)
-            if cut is not None and whole:
-                return (cut.head, _end_problem(text[-1:])), start + len(text)
-            if cut is not None and cut.context_start is not None:
-                end = self._line_end(start + cut.context_start, cut.head if trust_lengths else {})
-                return (cut.head, _end_problem(os.pread(self._descriptor, 1, end - 1))), end
+                head, problem = _parsed_whole(text)
+                return head, problem, Place(start, None, start + len(text))
+            if cut is not None:
+                context = start + cut.context_start
+                end = start + len(text) if whole else self._line_end(context, cut.head if trust_lengths else {})
+                last = text[-1:] if whole else os.pread(self._descriptor, 1, end - 1)
+                return cut.head, _end_problem(last), Place(start, context, end)
             if window > _LARGEST_HEAD:
-                return (None, "no call record: its head is too large"), self._search(start + window)
+                end = self._search(start + window)
+                return None, "no call record: its head is too large", Place(start, None, end)
             window *= 4
 
     def _line_end(self, context_start: int, head: dict[str, Any]) -> int:

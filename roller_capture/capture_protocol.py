@@ -200,6 +200,9 @@ class NotificationItem:
     item_id: str | None = None
     """The id that the item itself has in every request that holds it (Responses: `input[].id`), where the log knows it.
     It binds the item instead of `field` and `value`; the texts have to stand in that item all the same."""
+    later_texts: tuple[str, ...] = ()
+    """Where the harness writes the same message in another form into requests of later runs: what must stand there
+    instead, an id of the message among it. Without these, later requests hold it only if they hold it unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from roller_capture import __version__, json_text
-from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia
+from roller_capture import __version__
+from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia, Redo
 from roller_capture.errors import RollerError
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import answer, progress, say
@@ -101,9 +101,19 @@ def _root(
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def collect(
-    run_dir: Annotated[Path, typer.Option(help="A new or empty directory for the run.")],
+    run_dir: Annotated[Path, typer.Option(help="A new or empty directory for the run; with --resume, that of a run.")],
     prompt: Annotated[
         list[str] | None, typer.Option(help="A turn; more of them are turns of the same session.")
+    ] = None,
+    samples: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Many samples, one JSON object a line: id, prompt, ...")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many samples run at once.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run: what is done is checked and reused.")
+    ] = False,
+    redo: Annotated[
+        Redo | None, typer.Option(help="With --resume: run these again, too (partial: captures that are not complete).")
     ] = None,
     harness: Annotated[str | None, typer.Option(metavar="NAME", help="The harness to run.")] = None,
     capture_calls: Annotated[
@@ -179,6 +189,10 @@ def collect(
         wire_trace=wire_trace,
         strict=strict,
         harness_args=tuple(harness_args or ()),
+        samples=samples,
+        jobs=jobs,
+        resume=resume,
+        redo=redo,
     )
     try:
         raise typer.Exit(run_collect(request))
@@ -213,7 +227,10 @@ def finalize(
 
     Example: roller-capture finalize runs/attempt-0001 --native ~/agent-home
     """
+    from functools import partial
+
     from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+    from roller_capture.runs.books import note_publication
 
     aliases = _aliases(model_alias or [])
     status = None if execution_status is None else ExecutionStatus(execution_status)
@@ -226,7 +243,9 @@ def finalize(
             with progress(f"finalize {attempt}") as bar:
                 outcome = finalize_attempt(
                     attempt,
-                    FinalizeRequest(harness, root, capture_debug, status, aliases, bar),
+                    FinalizeRequest(
+                        harness, root, capture_debug, status, aliases, bar, partial(note_publication, attempt)
+                    ),
                 )
         except RollerError as error:
             say(f"error: {error}")
@@ -277,60 +296,31 @@ def validate(
     allow_unfinished: Annotated[
         bool, typer.Option("--allow-unfinished", help="Attempts that are not yet published are no finding.")
     ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JUnit XML into this file.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print the findings on stdout as annotations for GitHub Actions.")
+    ] = False,
 ) -> None:
-    """Check published attempts: schema, hashes, references, statuses.
+    """Check published attempts, or a run as Resume checks it: schema, hashes, references, statuses, books.
 
-    Example: roller-capture validate runs/ --deep --json
+    Example: roller-capture validate runs/ --deep --junit report.xml
     """
-    from roller_capture.published import find_attempts
+    from roller_capture.validate_command import ValidateRequest, run_validate
 
-    results: list[dict[str, Any]] = []
-    worst = 0
-    for path in paths:
-        try:
-            attempts = find_attempts(path)
-        except RollerError as error:
-            say(f"error: {error}")
-            results.append({"path": str(path), "status": "error", "findings": [{"file": "", "message": str(error)}]})
-            worst = max(worst, error.exit_code)
-            continue
-        for attempt in attempts:
-            result = _validate_one(attempt, deep=deep, allow_unfinished=allow_unfinished)
-            results.append(result)
-            worst = max(worst, int(result["status"] not in ("valid", "unfinished-allowed")))
-            if not json_output:
-                _say_result(result)
-    if json_output:
-        answer(json_text.dumps_ascii({"valid": worst == 0, "attempts": results}))
-    raise typer.Exit(worst)
-
-
-def _validate_one(attempt: Path, *, deep: bool, allow_unfinished: bool) -> dict[str, Any]:
-    from roller_capture.integrity import validate_attempt
-    from roller_capture.publication import MANIFEST
-    from roller_capture.published import read_manifest
-
-    path = str(attempt)
-    if not (attempt / MANIFEST).exists():
-        status = "unfinished-allowed" if allow_unfinished else "unfinished"
-        message = "is not published: run roller-capture finalize on it"
-        finding = {"file": attempt.name or ".", "message": message}
-        return {"path": path, "status": status, "capture_status": None, "findings": [finding]}
-    findings = validate_attempt(attempt, deep=deep)
-    capture_status = None if findings else read_manifest(attempt)["capture_status"]
-    return {
-        "path": path,
-        "status": "invalid" if findings else "valid",
-        "capture_status": capture_status,
-        "findings": [item._asdict() for item in findings],
-    }
-
-
-def _say_result(result: dict[str, Any]) -> None:
-    suffix = f" (capture {result['capture_status']})" if result["capture_status"] else ""
-    say(f"{result['path']}: {result['status']}{suffix}")
-    for finding in result["findings"]:
-        say(f"  {finding['file']}: {finding['message']}")
+    request = ValidateRequest(
+        paths=tuple(paths),
+        deep=deep,
+        allow_unfinished=allow_unfinished,
+        as_json=json_output,
+        junit=junit,
+        github=github,
+    )
+    try:
+        raise typer.Exit(run_validate(request))
+    except RollerError as error:
+        _fail(error)
 
 
 @app.command()

@@ -29,11 +29,12 @@ from roller_capture.publication import (
     remove_leftovers,
     remove_working_files,
 )
-from roller_capture.published import read_manifest
+from roller_capture.published import find_attempts, read_manifest
 from roller_capture.recording import lock
 from roller_capture.recording.disk_space import RESERVE_FILE
 from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
 from roller_capture.working_files import (
+    EVENTS,
     WORK_DIR,
     RecordedCall,
     WorkingAttempt,
@@ -43,6 +44,7 @@ from roller_capture.working_files import (
 )
 
 _LAUNCHER: Final = "launcher.json"
+_OF_A_RECORDER: Final = ("attempt.json", EVENTS, "lock")
 _HARMLESS_ENDINGS: Final = (".jsonl", ".meta.json", _LAUNCHER)
 _LARGEST_LAUNCHER: Final = 1024 * 1024
 
@@ -77,14 +79,12 @@ def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     """
     if request.harness is not None and request.harness not in HARNESSES:
         raise RollerError(f"unknown harness {request.harness!r}: use one of {', '.join(HARNESSES)}", exit_code=2)
-    if not attempt_dir.is_dir():
-        state = "is no directory" if attempt_dir.exists() else "does not exist"
-        raise RollerError(f"{attempt_dir}: {state}: name the attempt's directory", exit_code=2)
+    _refuse_no_directory(attempt_dir)
     if (attempt_dir / MANIFEST).exists() or (attempt_dir / MANIFEST).is_symlink():
         return _already_published(attempt_dir)
     work = attempt_dir / WORK_DIR
     if not work.is_dir() or work.is_symlink():
-        raise RollerError(f"{attempt_dir}: no {WORK_DIR}/ folder and no {MANIFEST}: nothing was recorded here")
+        raise _nothing_recorded(attempt_dir)
     with clear_disk_errors(attempt_dir):
         held = lock.acquire(work, "finalizer")
         try:
@@ -93,6 +93,27 @@ def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
             return _finalize_locked(attempt_dir, request)
         finally:
             held.release()
+
+
+def _refuse_no_directory(attempt_dir: Path) -> None:
+    try:
+        if attempt_dir.is_dir():
+            return
+        state = "is no directory" if attempt_dir.exists() else "does not exist"
+    except OSError as error:  # a name that is too long
+        state = f"cannot be opened ({error.strerror})"
+    raise RollerError(f"{attempt_dir}: {state}: name the attempt's directory", exit_code=2)
+
+
+def _nothing_recorded(attempt_dir: Path) -> RollerError:
+    if any((attempt_dir / name).exists() for name in (*FORMAL_FILES, RAW)):
+        return RollerError(f"{attempt_dir}: its {MANIFEST} is missing, and there is no {WORK_DIR}/: it was damaged")
+    with contextlib.suppress(RollerError):
+        inside = [path for path in find_attempts(attempt_dir) if path != attempt_dir]
+        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        if inside:
+            return RollerError(f"{attempt_dir}: is no attempt, but holds {inside[0]}{more}: name those")
+    return RollerError(f"{attempt_dir}: no {WORK_DIR}/ folder and no {MANIFEST}: nothing was recorded here")
 
 
 def _already_published(attempt_dir: Path) -> FinalizeOutcome:
@@ -104,6 +125,9 @@ def _already_published(attempt_dir: Path) -> FinalizeOutcome:
         raise RollerError(
             f"{attempt_dir}: already published, but does not validate: {first.file}: {first.message}{more}"
         )
+    work = attempt_dir / WORK_DIR
+    if work.exists() and not any((work / name).exists() for name in _OF_A_RECORDER):
+        raise RollerError(f"{work}: holds no working files of a recorder: move it away, it is no part of the attempt")
     with clear_disk_errors(attempt_dir):
         remove_working_files(attempt_dir, WORK_DIR)
     return FinalizeOutcome(read_manifest(attempt_dir), already_published=True)

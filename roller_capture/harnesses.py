@@ -83,7 +83,13 @@ _ROWS: Final = (
     ),
     Harness(
         "deepseek",
-        ("x-deepseek-harness-session-id", "x-deepseek-harness-user-id", "x-deepseek-harness-compact"),
+        (
+            "x-deepseek-harness-session-id",
+            "x-deepseek-harness-user-id",
+            "x-deepseek-harness-compact",
+            # Sent instead of these with Responses requests, through the harness's other providers.
+            "session_id",
+        ),
         adapter="roller_capture.adapters.deepseek:read",
         launcher="roller_capture.launchers.deepseek:LAUNCHER",
     ),

@@ -16,35 +16,100 @@ from roller_capture.shipped import shipped_path
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook: its file or folder below `hooks/`, and what to do with it. `{path}` stands for where it is."""
+    """A hook: its file or folder below `hooks/`, and what to do with it. `{path}` stands for where it is, words in
+    capitals for what only the user knows; what is to be typed is indented."""
 
     parts: tuple[str, ...]
     steps: tuple[str, ...]
+
+
+def _recorder(harness: str) -> tuple[str, ...]:
+    """How calls are recorded; ORIGIN is the model service, such as https://api.openai.com."""
+    options = f"--set roller_attempt=ATTEMPT --set roller_harness={harness} --mode reverse:ORIGIN@127.0.0.1:PORT"
+    return (
+        "record into a new folder ATTEMPT, as long as you like (ORIGIN: the model service, such as https://HOST):",
+        f'  mitmdump -s "$(roller-capture addon-path)" {options}',
+    )
+
+
+def _publisher(home: str) -> tuple[str, ...]:
+    """What comes after the work."""
+    return (
+        "then stop mitmdump (Ctrl-C), and publish what was recorded:",
+        f"  roller-capture finalize ATTEMPT --native {home}",
+    )
 
 
 HOOKS: Final[dict[str, Hook]] = {
     "opencode": Hook(
         ("opencode", "roller-headers.js"),
         (
-            'put it into the "plugin" list of opencode.json, as "file://{path}"',
-            "do not start OpenCode with --pure: that turns plugins off",
+            "put into ~/.config/opencode/opencode.json (@ai-sdk/anthropic for Messages, @ai-sdk/openai for Responses):",
+            '  {{"plugin": ["file://{path}"], "model": "recorded/MODEL", "small_model": "recorded/MODEL",',
+            '    "provider": {{"recorded": {{"npm": "@ai-sdk/openai-compatible", "models": {{"MODEL": {{}}}},',
+            '      "options": {{"baseURL": "http://127.0.0.1:PORT/v1", "apiKey": "{{env:OPENAI_API_KEY}}"}}}}}}}}',
+            *_recorder("opencode"),
+            "work as always, but never with --pure, which turns the hook off; for example:",
+            "  opencode run 'PROMPT'",
+            *_publisher("~/.local/share/opencode"),
         ),
     ),
     "hermes": Hook(
         ("hermes", "roller_capture"),
         (
-            "copy the folder to ~/.hermes/plugins/ (or: roller-capture hooks hermes --install ~/.hermes/plugins)",
-            "add to ~/.hermes/config.yaml: plugins: {{enabled: [roller_capture]}}",
+            "install it:",
+            "  mkdir -p ~/.hermes/plugins && roller-capture hooks hermes --install ~/.hermes/plugins",
+            "put into ~/.hermes/config.yaml (with api_mode: anthropic_messages, base_url has no /v1):",
+            "  plugins: {{enabled: [roller_capture]}}",
+            "  model: {{provider: recorded, default: MODEL}}",
+            "  providers:",
+            "    recorded:",
+            "      {{base_url: 'http://127.0.0.1:PORT/v1', key_env: OPENAI_API_KEY, api_mode: chat_completions}}",
+            "set no other provider there (fallback_providers, delegation.base_url): its calls would not be recorded",
+            *_recorder("hermes"),
+            "work as always, for example:",
+            "  hermes -z 'PROMPT'",
+            *_publisher("~/.hermes"),
         ),
     ),
     "openclaw": Hook(
         ("openclaw",),
         (
-            'put the folder into "plugins.load.paths" of openclaw.json, name the provider "roller"',
-            "start the gateway with ROLLER_HOOK_LOG=STATE_DIR/roller-hook.jsonl",
+            "put into ~/.openclaw/openclaw.json (with api: anthropic-messages, baseUrl has no /v1):",
+            '  {{"models": {{"providers": {{"roller": {{"api": "openai-completions",',
+            '      "baseUrl": "http://127.0.0.1:PORT/v1", "apiKey": "${{OPENAI_API_KEY}}",',
+            '      "models": [{{"id": "MODEL", "name": "MODEL"}}] }} }} }},',
+            '    "agents": {{"defaults": {{"model": {{"primary": "roller/MODEL"}} }} }},',
+            '    "tools": {{"profile": "coding", "toolSearch": false}},',
+            '    "gateway": {{"mode": "local"}},',
+            '    "plugins": {{"load": {{"paths": ["{path}"]}},',
+            '      "entries": {{"roller-headers": {{"enabled": true}} }} }} }}',
+            "add roller-headers to the list plugins.allow where there is one; this must say that it is loaded:",
+            "  openclaw plugins inspect roller-headers --runtime",
+            *_recorder("openclaw"),
+            "stop a gateway that is running; then work as always, but without --local and --model; for example:",
+            '  export OPENCLAW_GATEWAY_TOKEN="$(openssl rand -hex 16)"',
+            "  ROLLER_HOOK_LOG=~/.openclaw/roller-hook.jsonl openclaw gateway run > gateway.log 2>&1 &",
+            "  until grep -q 'gateway.*ready.\\{{0,5\\}}$' gateway.log || ! kill -0 $!; do sleep 1; done",
+            "  openclaw agent --session-id \"recorded-$(date +%s)\" --message 'PROMPT'",
+            "  # until every subtask has ended, and its result was delivered; only then stop the gateway",
+            "  while openclaw tasks --json | grep -qE '\"(queued|running|pending|session_queued)\"'; do sleep 2; done",
+            "  kill $!; wait",
+            *_publisher("~/.openclaw"),
         ),
     ),
-    "pi": Hook(("pi", "roller-capture.js"), ("start it with: pi -e {path} …",)),
+    "pi": Hook(
+        ("pi", "roller-capture.js"),
+        (
+            "put into ~/.pi/agent/models.json (with api: anthropic-messages, baseUrl has no /v1):",
+            '  {{"providers": {{"recorded": {{"baseUrl": "http://127.0.0.1:PORT/v1", "api": "openai-completions",',
+            '    "apiKey": "$OPENAI_API_KEY", "models": [{{"id": "MODEL"}}]}}}}}}',
+            *_recorder("pi"),
+            "start each session with the hook, for example:",
+            "  pi -e '{path}' --provider recorded --model MODEL -p 'PROMPT'",
+            *_publisher("~/.pi"),
+        ),
+    ),
 }
 """By harness. The others need none: their own headers and logs prove who made a call."""
 

@@ -111,7 +111,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise JsonError(f"{name} is no JSON")
 
 
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# Possessive, and with the closing quote left open: what is never closed is passed over once, and not once a quote.
+_STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def _check_depth(data: bytes) -> None:
@@ -177,28 +178,46 @@ def _fragment(value: object) -> orjson.Fragment:
 
 
 def _write(value: JsonValue, parts: list[bytes]) -> None:
-    """The slow, complete writer, for what orjson refuses. Depth is bounded, since `parse` bounds it."""
+    """The slow, complete writer, for what orjson refuses. No recursion: how deep it may go must not depend on where it
+    is called."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += reversed(_members(item))
+        elif isinstance(item, list | tuple):
+            waiting += reversed(_items(item))
+        else:
+            parts.append(_scalar(item))
+
+
+_COMMA, _COLON = RawJson(b","), RawJson(b":")
+
+
+def _members(value: dict[Any, JsonValue]) -> list[JsonValue]:
+    """An object as the values that spell it."""
+    spelled: list[JsonValue] = [RawJson(b"{")]
+    for key, item in value.items():
+        spelled += (*((_COMMA,) if len(spelled) > 1 else ()), str(key), _COLON, item)
+    return [*spelled, RawJson(b"}")]
+
+
+def _items(value: list[JsonValue] | tuple[JsonValue, ...]) -> list[JsonValue]:
+    """An array as the values that spell it."""
+    spelled: list[JsonValue] = [RawJson(b"[")]
+    for item in value:
+        spelled += (*((_COMMA,) if len(spelled) > 1 else ()), item)
+    return [*spelled, RawJson(b"]")]
+
+
+def _scalar(value: JsonValue) -> bytes:
     if isinstance(value, RawJson):
-        parts.append(value.text)
-    elif isinstance(value, NumberText):
-        parts.append(value.text.encode())
-    elif isinstance(value, dict):
-        parts.append(b"{")
-        for index, (key, item) in enumerate(value.items()):
-            parts.append((b"," if index else b"") + _string(str(key)) + b":")
-            _write(item, parts)
-        parts.append(b"}")
-    elif isinstance(value, list | tuple):
-        parts.append(b"[")
-        for index, item in enumerate(value):
-            if index:
-                parts.append(b",")
-            _write(item, parts)
-        parts.append(b"]")
-    elif isinstance(value, str):
-        parts.append(_string(value))
-    else:
-        parts.append(json.dumps(value, allow_nan=False).encode())
+        return value.text
+    if isinstance(value, NumberText):
+        return value.text.encode()
+    if isinstance(value, str):
+        return _string(value)
+    return json.dumps(value, allow_nan=False).encode()
 
 
 def _string(text: str) -> bytes:

@@ -70,6 +70,7 @@ def _converted(source: Path, target: Path, old: OldAttempt) -> dict[str, Any]:
             for _, relation in old.relations():
                 for evidence in relation["evidence"]:
                     _lead_to_calls(evidence, lines)
+                    evidence["retained"] &= evidence["source"] == CALLS or old.manifest["raw_retained"]
                 writer.write(json_text.dumps(relation) + b"\n")
         manifest = old.known_manifest()
         for name in manifest["files"]:

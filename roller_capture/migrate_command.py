@@ -5,7 +5,7 @@ from pathlib import Path
 from roller_capture.errors import RollerError
 from roller_capture.migrate import migrate_attempt
 from roller_capture.published import find_attempts
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import answer, progress, safe, say
 
 
 def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
@@ -27,6 +27,8 @@ def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
                 say(f"error: {error}")
                 worst = max(worst, error.exit_code)
             else:
-                answer(f"{attempt} -> {target}: {manifest['counts']['calls']} calls, {manifest['capture_status']}")
+                answer(
+                    safe(f"{attempt} -> {target}: {manifest['counts']['calls']} calls, {manifest['capture_status']}")
+                )
             bar(number, len(attempts))
     return worst

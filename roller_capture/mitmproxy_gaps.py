@@ -1,4 +1,7 @@
-"""Two gaps around mitmproxy that its hooks give no way to close, closed by replacing as little as can be.
+"""Gaps around mitmproxy that its hooks give no way to close, closed by replacing as little as can be.
+
+- Interim answers: mitmproxy 11 and 12 take an HTTP/1 head of 100, 102 or 103 for the whole answer, and never send the
+  one that follows. Here such heads are passed over, as a proxy may do (RFC 9110, section 15.2); the answer arrives.
 
 - HTTP/1 trailers: mitmproxy 11 and 12 raise `NotImplementedError` when a chunked message has trailers, and an assertion
   fails when trailers of HTTP/2 are to go on over HTTP/1. The connection then hangs without an end of the message. Here
@@ -10,6 +13,7 @@
 import asyncio
 import functools
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -26,6 +30,8 @@ from mitmproxy.proxy.layers.http._events import (
 
 _INSTALLED: Final = "roller_gaps_closed"
 _LAST_CHUNK: Final = b"0\r\n"
+_INTERIM: Final = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")  # 101 is none: it ends HTTP
+_LONGEST_STATUS: Final = 16
 _CANCELLED_CONNECTION: Final = "Exception in callback StreamReaderProtocol.connection_made"
 
 _Layer = Callable[[Any, Any], Iterator[Any]]
@@ -37,6 +43,7 @@ def close_gaps() -> None:
     if getattr(_http1, _INSTALLED, False):
         return
     setattr(_http1, _INSTALLED, True)
+    _replace(_http1.Http1Client, "read_headers", _passing_interim_heads(_http1.Http1Client.read_headers))
     _replace(_http1, "make_body_reader", _keeping_trailers(_http1.make_body_reader))
     _replace(_http1.Http1Connection, "read_body", _telling_trailers(_http1.Http1Connection.read_body))
     for layer in (_http1.Http1Server, _http1.Http1Client):
@@ -51,6 +58,20 @@ def _is_no_cancelled_connection(record: logging.LogRecord) -> bool:
     """Whether a log record says anything: a connection that ends with its proxy is no error."""
     cancelled = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not (cancelled and str(record.msg).startswith(_CANCELLED_CONNECTION))
+
+
+def _passing_interim_heads(read_headers: _Layer) -> _Layer:
+    """`Http1Client.read_headers`, which sees only the final head."""
+
+    @functools.wraps(read_headers)
+    def reading(self: Any, event: Any) -> Iterator[Any]:
+        # A layer waits for its first data here, and for the rest of a head that came in pieces.
+        while self.request is not None and _INTERIM.match(bytes(self.buf)[:_LONGEST_STATUS]):
+            if self.buf.maybe_extract_lines() is None:  # the rest of it is still to come
+                break
+        yield from read_headers(self, event)
+
+    return reading
 
 
 class _TrailerReader:

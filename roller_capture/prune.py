@@ -6,9 +6,9 @@ The new manifest names the one that it supersedes. One step puts the new attempt
 """
 
 import fcntl
+import glob
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +18,15 @@ from typing import Any
 from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.integrity import validate_attempt
-from roller_capture.publication import CALLS, MANIFEST, RELATIONS, Staging, clear_disk_errors, replace_published
+from roller_capture.publication import (
+    CALLS,
+    MANIFEST,
+    RELATIONS,
+    Staging,
+    clear_disk_errors,
+    remove_folder,
+    replace_published,
+)
 from roller_capture.published import read_manifest, relation_lines, split_line
 from roller_capture.vocabulary import DebugRetention
 
@@ -87,8 +95,8 @@ def _prefix(attempt_dir: Path) -> str:
 
 def _remove_leftovers(attempt_dir: Path) -> None:
     """What an interrupted run left beside the attempt: half of the new one, or the old one, which was replaced."""
-    for folder in attempt_dir.parent.glob(f"{_prefix(attempt_dir)}*"):
-        shutil.rmtree(folder)
+    for folder in attempt_dir.parent.glob(f"{glob.escape(_prefix(attempt_dir))}*"):
+        remove_folder(folder)
 
 
 def _stage(attempt_dir: Path, manifest: dict[str, Any], staging: Staging) -> None:

@@ -8,7 +8,7 @@ from rich.filesize import decimal
 from roller_capture.errors import RollerError
 from roller_capture.prune import prune_attempt, raw_bytes
 from roller_capture.published import find_attempts
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import answer, progress, safe, say
 
 BooksOf = Callable[[Path], Callable[[str], None] | None]
 """For an attempt of a run: what notes the new manifest's hash in the run's books."""
@@ -35,7 +35,7 @@ def prune(paths: Sequence[Path], *, dry_run: bool, books_of: BooksOf = lambda _a
             finally:
                 bar(number, len(attempts))
             total, pruned = total + freed, pruned + bool(freed)
-            answer(f"{attempt}: {_words(freed, dry_run=dry_run)}")
+            answer(safe(f"{attempt}: {_words(freed, dry_run=dry_run)}"))
     if len(attempts) > 1:
         say(f"{pruned} of {len(attempts)} attempts, {_words(total, dry_run=dry_run)}")
     return worst

@@ -58,15 +58,14 @@ class Staging:
     def __init__(self, parent: Path, prefix: str = STAGING_PREFIX) -> None:
         self.directory = parent / f"{prefix}{secrets.token_hex(6)}"
         self.directory.mkdir(mode=0o700)
+        self.directory.chmod(0o700)  # a umask can take from the owner too
         self.files: dict[str, FileInfo] = {}
         self.manifest_sha256: str | None = None
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[HashingWriter]:
         """A new file by its published relative path."""
-        path = self._new_path(name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb", buffering=_PIECE) as stream:
+        with os.fdopen(_new_private_file(self._new_path(name)), "wb", buffering=_PIECE) as stream:
             writer = HashingWriter(stream)
             yield writer
             self.files[name] = writer.close()
@@ -106,24 +105,32 @@ class Staging:
         """The manifest, indented for people; it is not among `files`, and its own hash is `manifest_sha256`."""
         document = plain(manifest) if isinstance(manifest, Manifest) else dict(manifest)
         text = json_text.dumps_indented(document) + b"\n"
-        path = self._new_path(MANIFEST)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
+        with os.fdopen(_new_private_file(self._new_path(MANIFEST)), "wb") as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(descriptor)
+            os.fsync(stream.fileno())
         self.manifest_sha256 = hashlib.sha256(text).hexdigest()
 
     def _new_path(self, name: str) -> Path:
         path = self.directory / name
         # mkdir's mode holds for the last folder only, so each level is made on its own.
         for parent in reversed(path.relative_to(self.directory).parents):
-            (self.directory / parent).mkdir(mode=0o700, exist_ok=True)
+            folder = self.directory / parent
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+                folder.chmod(0o700)
         return path
 
     def discard(self) -> None:
         """Removes what was staged."""
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _new_private_file(path: Path) -> int:
+    """A write handle on a file that did not exist, mode 0600 whatever the umask. Raises `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def publish(attempt_dir: Path, staging: Staging) -> None:
@@ -176,11 +183,11 @@ def remove_working_files(attempt_dir: Path, work_name: str) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder of ours; a link in its place is removed and never followed."""
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
+    """Removes a folder of ours; a link or file in its place is removed, and a link never followed."""
+    if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
-from roller_capture.publication import MANIFEST
+from roller_capture.publication import FORMAL_FILES, MANIFEST
 from roller_capture.working_files import WORK_DIR, read_regular_file
 
 _LARGEST_MANIFEST: Final = 256 * 1024 * 1024
@@ -41,8 +41,8 @@ def read_manifest(attempt_dir: Path) -> dict[str, Any]:
 
 
 def is_attempt(directory: Path) -> bool:
-    """Does the folder hold an attempt, published or not?"""
-    return (directory / MANIFEST).exists() or (directory / WORK_DIR).is_dir()
+    """Does the folder hold an attempt: published, not yet, or one that lost its manifest?"""
+    return (directory / WORK_DIR).is_dir() or any((directory / name).exists() for name in (MANIFEST, *FORMAL_FILES))
 
 
 def find_attempts(path: Path) -> list[Path]:

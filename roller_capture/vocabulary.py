@@ -123,7 +123,7 @@ class CallErrorCode(StrEnum):
     FOREIGN_CREDENTIAL = "foreign_credential"
     IDENTITY_CONFLICT = "identity_conflict"
     CONTEXT_TOO_DEEP = "context_too_deep"
-    CREDENTIAL_MASKED = "credential_masked"  # an echoed credential was masked in the stored error body
+    CREDENTIAL_MASKED = "credential_masked"  # an echoed credential was masked in the stored response
 
 
 class AttemptErrorCode(StrEnum):

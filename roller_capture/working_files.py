@@ -106,9 +106,12 @@ def _capture_id(value: object) -> str | None:
 
 
 def header_values_on_the_wire(calls: tuple[RecordedCall, ...], names: frozenset[str]) -> dict[str, frozenset[str]]:
-    """The values that the named request headers had on the wire, by name."""
+    """The values that the named request headers had on the wire, by name. A request without this attempt's credential
+    was made by something else: its ids lead nowhere."""
     seen: dict[str, set[str]] = {name: set() for name in names}
     for call in calls:
+        if call.foreign_credential:
+            continue
         for name, value in (*call.headers, *call.roller_headers):
             if name in seen:
                 seen[name].add(value)

@@ -100,7 +100,8 @@ def find_plan(harness: str) -> Plan:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise RollerError(f"there is no acceptance for {harness} yet", exit_code=2) from None
+        advice = "no script knows how it delegates; `collect` a run of it and `validate --deep` that"
+        raise RollerError(f"there is no acceptance for {harness}: {advice}", exit_code=2) from None
     return plan
 
 
@@ -126,7 +127,7 @@ def judge_cell(plan: Plan, setting: Setting, name: str) -> Row:
         capture = run_cell(setting, cell, script, plan.arguments(script))
     except RunFailedError as error:
         return Row(*head, **facts, result=Result.FAILED, differences=[str(error)])
-    table = TruthTable(capture, plan.delegation_tools)
+    table = TruthTable(capture, plan.delegation_tools, plan.plain_tool_id)
     found = differences(table, cell.expected)
     return Row(
         *head,
@@ -151,7 +152,7 @@ def _real_rows(request: AcceptanceRequest, plan: Plan, setting: Setting) -> Iter
     protocol = request.protocol or find_launcher(request.harness).traits.protocols[0].value
     head = (request.harness, setting.binary.version, "real-service", protocol, request.model or "the harness's own")
     try:
-        attempt, validation = run_real(setting, plan.request, str(request.api_base), request.model, str(request.key))
+        attempt, validation = run_real(setting, plan, str(request.api_base), request.model, str(request.key))
     except RunFailedError as error:
         yield Row(*head, Result.FAILED, differences=[str(error)])
         return

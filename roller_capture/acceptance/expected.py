@@ -32,7 +32,10 @@ class Delegation:
 
     `child` and `parent` are owners. `end` is the type of the relation that its end gives, `None` where nothing was
     delivered. `receiver` is whom the result reached. `same_call`: a further child of the tool call before. `refused`:
-    the harness answered the tool call itself, and there is no child.
+    the harness answered the tool call itself, and there is no child. `told_as` is what the harness itself writes into
+    the request that tells of the end, where nothing that the child said stands in it. `twin`: another child has the
+    same prompt. The provider names such children as they ask, and cannot know whom which tool call launched: the answer
+    that came back as its result tells.
     """
 
     child: str
@@ -42,6 +45,8 @@ class Delegation:
     receiver: str = "root"
     same_call: bool = False
     refused: bool = False
+    told_as: str | None = None
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,11 @@ def no_arguments(scenario: Scenario) -> tuple[str, ...]:  # noqa: ARG001
     return ()
 
 
+def as_it_stands(tool_id: str) -> str:
+    """For harnesses that send a tool call's id as the provider made it."""
+    return tool_id
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A harness: its scripts as `module:NAME`, the names of its delegating tools, and what each scenario must give."""
@@ -116,6 +126,11 @@ class Plan:
     cells: Mapping[str, Cell | NotApplicable]
     request: str
     """What a person would write so that a real model delegates once, for runs against a real service."""
+    request_options: tuple[str, ...] = ()
+    """Further options of `collect` for that run."""
     arguments: Callable[[Scenario], tuple[str, ...]] = no_arguments
     """How the harness is told what a script needs of it (`Scenario.environment`), since `collect` hands no variables
     on: as further arguments of the harness."""
+    plain_tool_id: Callable[[str], str] = as_it_stands
+    """Where a harness has several spellings of a tool call's id (the provider's, its log's, its requests'): what they
+    share. The id's mark must stay in it."""

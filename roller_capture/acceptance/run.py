@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from roller_capture.acceptance.captured_run import Capture, read_lines, roller_capture
-from roller_capture.acceptance.expected import Cell
+from roller_capture.acceptance.expected import Cell, Plan
 from roller_capture.launchers import find_launcher
 from roller_capture.launchers.binaries import Binary
 from roller_capture.scripted_provider import ScriptedProvider
@@ -25,6 +25,8 @@ MODEL: Final = "scripted-model"
 _KEY: Final = "sk-acceptance-key"
 _LOOK_EVERY: Final = 0.05
 _PROC: Final = Path("/proc")
+_KEEPER: Final = b"/keeper.py\0"
+"""`collect`'s own process above the harness, whose command line holds the harness's."""
 
 
 class RunFailedError(Exception):
@@ -63,11 +65,11 @@ def run_cell(setting: Setting, cell: Cell, scenario: Scenario, arguments: tuple[
 
 
 def run_real(
-    setting: Setting, prompt: str, api_base: str, model: str | None, key: str
+    setting: Setting, plan: Plan, api_base: str, model: str | None, key: str
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """One run against a real service: the attempt, and what `validate --deep` says. Raises `RunFailedError`."""
     directory = setting.directory / f"real-{secrets.token_hex(4)}"
-    command = _command(setting, directory, api_base, model, (prompt,))
+    command = [*_command(setting, directory, api_base, model, (plan.request,)), *plan.request_options]
     process = subprocess.run(
         command, env=_environment(setting.harness, key), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -115,11 +117,12 @@ def _kill_when_held(process: subprocess.Popen[bytes], scenario: Scenario, settin
         if process.poll() is not None:
             return
     executable = find_launcher(setting.harness).traits.executable.encode()
-    for pid in _descendants(process.pid):
+    for pid in sorted(_descendants(process.pid), reverse=True):  # a turn before the service that works for it
         with contextlib.suppress(OSError):
             line, name = ((_PROC / str(pid) / file).read_bytes() for file in ("cmdline", "comm"))
-            # Pi overwrites its command line with its name.
-            if str(setting.binary.path).encode() in line or name.strip() == executable:
+            # Pi overwrites its command line with its name, OpenClaw with `openclaw-gateway` and the like.
+            named = name.strip() == executable or name.startswith(executable + b"-")
+            if (named or str(setting.binary.path).encode() in line) and _KEEPER not in line:
                 os.kill(pid, signal.SIGKILL)
     time.sleep(_LOOK_EVERY)
 

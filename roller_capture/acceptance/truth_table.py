@@ -7,17 +7,18 @@ calls, and no two participants with the same one.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.acceptance.captured_run import Capture
-from roller_capture.acceptance.expected import Delegation
+from roller_capture.acceptance.expected import Delegation, as_it_stands
 from roller_capture.scripted_provider import TruthRecord
 from roller_capture.scripted_provider.request import nonces_in
 
-_TRUNCATED = frozenset({"max_tokens"})
+_TRUNCATED = frozenset({"max_tokens", "length", "max_output_tokens"})
 
 
 class ComparisonError(Exception):
@@ -38,13 +39,20 @@ class Relation(NamedTuple):
 class TruthTable:
     """The comparison of one capture with the truth.
 
-    `delegation_tools` are the names of the tools by which this harness's model delegates.
+    `delegation_tools` are the names of the tools by which this harness's model delegates, `plain_tool_id` reduces each
+    of its spellings of a tool call's id to what they share (`Plan.plain_tool_id`).
     """
 
     delegation_tools: tuple[str, ...] = ()
 
-    def __init__(self, capture: Capture, delegation_tools: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        delegation_tools: tuple[str, ...] | None = None,
+        plain_tool_id: Callable[[str], str] = as_it_stands,
+    ) -> None:
         self.capture = capture
+        self._plain = plain_tool_id
         if delegation_tools is not None:
             self.delegation_tools = delegation_tools
 
@@ -157,7 +165,7 @@ class TruthTable:
                 relation["type"],
                 self.owners[relation["parent_participant_id"]],
                 self.owners[relation["child_participant_id"]],
-                relation["tool_call_id"],
+                self._plain(relation["tool_call_id"]),
                 nonces[relation["parent_call_id"]],
                 nonces.get(relation["context_call_id"]),
             )
@@ -207,7 +215,7 @@ class TruthTable:
             held_by = [
                 later.nonce
                 for later in self.capture.truth
-                if later.owner == delegation.parent and tool_id in later.results_seen
+                if later.owner == delegation.parent and tool_id in map(self._plain, later.results_seen)
             ]
             in_context = {"launch_ack_in_context" if delegation.background else "result_in_context": held_by}
             if delegation.background and delegation.end:
@@ -228,13 +236,41 @@ class TruthTable:
             pairs.append((call, delegation))
         if next(made, None) is not None:
             raise ComparisonError("there were more delegations than the scenario has")
-        return [(call, delegation) for call, delegation in pairs if not delegation.refused]
+        return [
+            (call, replace(delegation, child=self._answered_as(call[1])) if delegation.twin else delegation)
+            for call, delegation in pairs
+            if not delegation.refused
+        ]
+
+    def _answered_as(self, tool_id: str) -> str:
+        """The agent whose answer the provider saw come back as the result of a tool call."""
+        owners = {
+            str(self.truth[nonce].owner)
+            for later in self.capture.truth
+            for result_id, nonces in later.results_seen.items()
+            if self._plain(result_id) == tool_id
+            for nonce in nonces
+        }
+        if len(owners) != 1:
+            raise ComparisonError(f"the result of a tool call holds the answers of {len(owners)} agents")
+        return owners.pop()
 
     def _told(self, delegation: Delegation, task: int | None) -> list[str]:
         """Requests of the receiver that carry an answer of the child, or its error, outside of any tool result; of a
-        child with several tasks its answer to this one, counted from 0."""
-        answers = [one.nonce for one in self.capture.truth if one.owner == delegation.child and not one.tools]
-        own = set(answers if task is None else answers[task : task + 1])
+        child with several tasks its answer to this one, counted from 0. One that failed may have said its last while it
+        called a tool, or left its telling to the harness."""
+        if delegation.told_as is not None:
+            return [
+                record.nonce
+                for record in self.capture.truth
+                if record.owner == delegation.receiver
+                and delegation.told_as in json.dumps(self.calls[record.nonce]["context"])
+            ]
+        answers = [one for one in self.capture.truth if one.owner == delegation.child]
+        closing = [one for one in answers if not one.tools]
+        if task is not None:
+            closing = closing[task : task + 1]
+        own = {one.nonce for one in (answers if delegation.end == "child_failed" else closing)}
         return [
             record.nonce
             for record in self.capture.truth
@@ -244,9 +280,9 @@ class TruthTable:
 
     @property
     def delegations(self) -> list[tuple[TruthRecord, str]]:
-        """The answers that delegated, each with the delegating tool call's id, in order."""
+        """The answers that delegated, each with the delegating tool call's plain id, in order."""
         return [
-            (record, tool_id)
+            (record, self._plain(tool_id))
             for record in self.capture.truth
             for name, tool_id in (record.tools if record.answered_whole else ())
             if name in self.delegation_tools

@@ -55,6 +55,9 @@ class NativeTree:
             place = place / part
             try:
                 mode = place.lstat().st_mode
+            except PermissionError as error:
+                self._unreadable(path, error)
+                return PathKind.MISSING
             except (OSError, ValueError):  # ValueError: a NUL in the name
                 return PathKind.MISSING
             if stat.S_ISLNK(mode):

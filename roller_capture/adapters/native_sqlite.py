@@ -26,6 +26,8 @@ LARGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one row; one that holds more is left out, and named."""
 
 _MOST_VARIABLES: Final = 500
+_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged database. The second stands for an error whose text quotes what is no UTF-8."""
 
 Blob = Callable[[bytes], object]
 """Turns a BLOB into a JSON value. Must not raise."""
@@ -43,13 +45,15 @@ class Table:
     """What may be read of one table.
 
     A column that a database lacks is left out of its rows; `needed` are those without which the table is of no use.
-    `order` are columns by which rows are sorted (default: as they were inserted).
+    `order` are columns by which rows are sorted (default: as they were inserted). `optional`: other versions of the
+    harness, or homes in which it had nothing to put there, lack the whole table, and that is no gap.
     """
 
     name: str
     columns: tuple[str, ...]
     needed: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    optional: bool = False
     blobs: Mapping[str, Blob] = field(default_factory=dict)
 
 
@@ -71,10 +75,14 @@ class Database:
         self._gaps = gaps
 
     def rows(self, selection: Selection) -> Iterator[Row]:
-        """The rows, by column name. A table that is not there, or lacks a needed column, is a gap."""
+        """The rows, by column name. A table that is not there, unless it is optional, or lacks a needed column, is a
+        gap."""
         table = selection.table
         try:
-            there = self._columns(table.name)
+            kinds = self._kinds(table.name)
+            if table.optional and not kinds:
+                return
+            there = self._columns(table.name) if kinds == [b"table"] else frozenset()  # a view could compute anything
             missing = [name for name in (*table.needed, *filter(None, (selection.column,))) if name not in there]
             if missing:
                 what = f"has no table {table.name}" if not there else f"table {table.name} has no column {missing[0]}"
@@ -83,7 +91,7 @@ class Database:
             columns = [name for name in table.columns if name in there]
             if columns:
                 yield from self._select(selection, columns, there)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             reason = f"table {table.name} cannot be read on: {type(error).__name__}"
             self._gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=self._source)
 
@@ -96,10 +104,12 @@ class Database:
                 for row in self.rows(selection):
                     stream.write(json_text.dumps({"table": selection.table.name, **row}) + b"\n")
 
+    def _kinds(self, name: str) -> list[object]:
+        """What has this name; SQLite finds it in any case of its letters."""
+        query = "SELECT type FROM sqlite_master WHERE name = ? COLLATE NOCASE"
+        return [kind for (kind,) in self._connection.execute(query, (name,))]
+
     def _columns(self, table: str) -> frozenset[str]:
-        kind = self._connection.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchall()
-        if kind != [(b"table",)]:  # a view could compute anything
-            return frozenset()
         found = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
         return frozenset(_text(row[1]) for row in found if row[6] == 0)  # neither hidden nor generated
 
@@ -204,7 +214,7 @@ def _connected(path: Path, source: str, gaps: GapLog, *, trusted_schema: bool) -
         for pragma in (f"trusted_schema = {trusted_schema}", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # opening alone reads nothing
-    except sqlite3.Error as error:
+    except _ERRORS as error:
         connection.close()
         reason = f"is no SQLite database that can be read: {type(error).__name__}"
         gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=source)

@@ -59,12 +59,13 @@ def parse_api_base(text: str) -> ApiBase:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as error:
-        raise _refused(text, str(error)) from None
+        # A key with a slash in it ends where a host would; the error quotes what stands before.
+        raise (_holds_a_key() if "@" in text else _refused(text, str(error))) from None
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS:
         raise _refused(text, "it must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise _refused("--api-base", "it holds a user name or a key: give the key with --api-key-env", shown="")
+        raise _holds_a_key()
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise _refused(f"{scheme}://{parts.netloc}{parts.path}", "it must not have a query or a fragment")
     whole_path = re.sub("/{2,}", "/", parts.path).rstrip("/")
@@ -94,6 +95,10 @@ def _port(text: str, port: int | None, scheme: str) -> int:
     if port == 0:
         raise _refused(text, "port 0 cannot be connected to")
     return port or _DEFAULT_PORTS[scheme]
+
+
+def _holds_a_key() -> RollerError:
+    return _refused("", "it holds a user name or a key: give the key with --api-key-env", shown="")
 
 
 def _refused(text: str, reason: str, *, shown: str | None = None) -> RollerError:

@@ -9,7 +9,8 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from roller_capture.collect.waiting import Cause, process_descriptor
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher, LaunchSettings
 from roller_capture.proxy_process import ProxyProcess
+from roller_capture.terminal import say
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus, Protocol
 from roller_capture.working_files import RecordedCall
 
@@ -53,6 +55,10 @@ class AttemptPlan:
     captured: bool
     umask: int = -1
     """The user's own, for the harness; -1: as this process has it."""
+    tell: Callable[[str], None] = say
+    """Told what goes on, a line each time."""
+    starting: AbstractContextManager[object] = field(default_factory=contextlib.nullcontext)
+    """Held while the proxy comes up: many at once would take so long that some are given up."""
 
 
 class UnsavedError(RollerError):
@@ -129,7 +135,7 @@ class AttemptRunner:
         with self._proxy(guarded) as (base_url, guarded, proxy_descriptor):
             settings = self._settings(private, base_url)
             folder = self._native_folder()
-            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor, self._plan.umask)
+            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor, self._plan.umask, self._plan.tell)
             files = TurnFiles(folder / native_logs.STDOUT, private.stderr, private.service_output)
             runner = TurnRunner(self._plan.launcher, settings, limits, files)
             started_at = time.time()
@@ -169,6 +175,16 @@ class AttemptRunner:
 
         plan = self._plan
         proxy = ProxyProcess(plan.attempt, plan.harness, base.origin, options, keys.proxy_environment, watch)
+        with plan.starting:
+            self._start(proxy)
+        try:
+            with process_descriptor(proxy.pid) as descriptor:
+                yield base.behind(proxy.url), watched, descriptor
+        finally:
+            proxy.stop()
+
+    @staticmethod
+    def _start(proxy: ProxyProcess) -> None:
         try:
             proxy.start()
         except OSError as error:
@@ -176,11 +192,6 @@ class AttemptRunner:
         except RollerError as error:  # the recorder's advice is for those who start it by hand
             message = str(error).replace("another attempt directory", "another run directory with --run-dir")
             raise RollerError(message, exit_code=error.exit_code) from None
-        try:
-            with process_descriptor(proxy.pid) as descriptor:
-                yield base.behind(proxy.url), watched, descriptor
-        finally:
-            proxy.stop()
 
     def _native_folder(self) -> Path:
         plan = self._plan
@@ -230,6 +241,7 @@ class AttemptRunner:
             "from": native_logs.STDOUT,
             "execution_status": outcome.execution_status,
             "exit_codes": outcome.exit_codes,
+            "turn_failed": outcome.turn_failed,
             "ended_by": outcome.ended_by,
             "harness_version": plan.version,
             "turns": len(plan.prompts),

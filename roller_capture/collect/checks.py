@@ -2,23 +2,30 @@
 
 import math
 import os
+import resource
 import ssl
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from roller_capture.collect.api_base import ApiBase, parse_api_base
 from roller_capture.collect.credentials import Keys, choose_keys
 from roller_capture.collect.request import CollectRequest
-from roller_capture.collect.run_folder import check_new
 from roller_capture.errors import RollerError
-from roller_capture.launchers import Launcher, find_launcher
+from roller_capture.launchers import Launcher, LauncherTraits, find_launcher
 from roller_capture.launchers.binaries import Binary, find_binary
+from roller_capture.runs.directory import check_new, check_old
+from roller_capture.runs.samples_file import SampleSpec, prompt_problem, read_samples
 from roller_capture.vocabulary import Protocol
 
-_LONGEST_PROMPT: Final = 128 * 1024 - 1
-"""Bytes: Linux takes no longer argument."""
+FIRST_SAMPLE: Final = "sample-0001"
+"""The id of a run's only sample, that of `--prompt`."""
+
+MOST_JOBS: Final = 128
+_OPEN_FILES: Final = 100
+_OPEN_FILES_EACH: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +40,26 @@ class CheckedRequest:
     protocol: Protocol
     run_dir: Path
     workdir: Path | None
+    samples: tuple[SampleSpec, ...]
 
 
 def check_request(request: CollectRequest) -> CheckedRequest:
     """Finds what is needed, and refuses what cannot work. Raises `RollerError`, nearly always with exit code 2."""
     launcher = find_launcher(request.harness)
     traits = launcher.traits
-    _check_prompts(request.prompts)
+    _check_what_to_run(request)
     _check_capture_options(request)
     _check_limits(request)
+    _check_jobs(request.jobs)
     protocol = request.protocol or traits.protocols[0]
     if protocol not in traits.protocols:
         able = ", ".join(traits.protocols)
         raise _wrong(f"--protocol {protocol}: {request.harness} speaks {able}")
-    if request.profile is not None and request.profile not in traits.profiles:
-        able = f"one of {', '.join(traits.profiles)}" if traits.profiles else "none: leave --profile out"
-        raise _wrong(f"--profile {request.profile}: {request.harness} has {able}")
-    if request.model is not None and (not request.model or not request.model.isprintable()):
-        raise _wrong("--model: is empty or has control characters")
+    _check_profile(request.profile, request.harness, traits, "--profile")
+    _check_model(request.model, "--model")
     launcher.check_arguments(request.harness_args)
     workdir = _checked_workdir(request.workdir)
+    samples = tuple(_checked_samples(request, launcher, workdir))
     api_base = None if request.api_base is None else parse_api_base(request.api_base)
     _check_temporary_folder()
     _check_authority(api_base if request.capture_calls else None)
@@ -60,7 +67,7 @@ def check_request(request: CollectRequest) -> CheckedRequest:
     variable = traits.key_variables[0] if request.api_key_env is None else request.api_key_env
     keys = choose_keys(variable, request.key_via, api_base, captured=request.capture_calls, named=named)
     run_dir = request.run_dir.expanduser().absolute()
-    check_new(run_dir)
+    (check_old if request.resume else check_new)(run_dir)
     return CheckedRequest(
         launcher=launcher,
         binary=find_binary(request.harness, launcher, request.harness_bin),
@@ -70,24 +77,66 @@ def check_request(request: CollectRequest) -> CheckedRequest:
         protocol=protocol,
         run_dir=run_dir,
         workdir=workdir,
+        samples=samples,
     )
 
 
-def _check_prompts(prompts: tuple[str, ...]) -> None:
-    if not prompts:
-        raise _wrong("nothing to do: give --prompt TEXT, more than once for several turns of one session")
-    for prompt in prompts:
-        try:
-            size = len(prompt.encode())
-        except UnicodeEncodeError:
-            raise _wrong("--prompt: is no valid text") from None
-        if not prompt.strip() or "\0" in prompt:
-            raise _wrong("--prompt: is empty or holds a NUL character")
-        if size > _LONGEST_PROMPT:
-            raise _wrong(
-                f"--prompt: {size} bytes are more than an argument can hold ({_LONGEST_PROMPT}): "
-                "put the text into a file of the --workdir and name the file"
-            )
+def _check_what_to_run(request: CollectRequest) -> None:
+    if request.samples is not None and request.prompts:
+        raise _wrong("--prompt does not go with --samples: the prompts are in the file")
+    if request.redo is not None and not request.resume:
+        raise _wrong(f"--redo {request.redo} needs --resume: only then is there something to redo")
+    if request.samples is not None:
+        return
+    if not request.prompts:
+        raise _wrong(
+            "nothing to do: give --prompt TEXT, more than once for several turns of one session, or --samples FILE"
+        )
+    for prompt in request.prompts:
+        problem = prompt_problem(prompt)
+        if problem is not None:
+            raise _wrong(f"--prompt: {problem}")
+
+
+def _check_jobs(jobs: int) -> None:
+    """Each attempt has a handful of files open here, and the shell's usual limit is 1024."""
+    if not 1 <= jobs <= MOST_JOBS:
+        raise _wrong(f"--jobs {jobs}: give a number from 1 to {MOST_JOBS}")
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OPEN_FILES + jobs * _OPEN_FILES_EACH
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise _wrong(
+            f"--jobs {jobs}: needs {needed} open files, {limit} are allowed: raise that with ulimit -n {needed}"
+        )
+
+
+def _checked_samples(request: CollectRequest, launcher: Launcher, workdir: Path | None) -> Iterator[SampleSpec]:
+    """The samples, each with where it works; what is wrong with one names its line."""
+    if request.samples is None:
+        yield SampleSpec(FIRST_SAMPLE, request.prompts, workdir)
+        return
+    for sample in read_samples(request.samples.expanduser()):
+        _check_profile(sample.profile, request.harness, launcher.traits, f"{sample.origin}: profile")
+        _check_model(sample.model, f"{sample.origin}: model")
+        if sample.harness_args:
+            try:
+                launcher.check_arguments((*request.harness_args, *sample.harness_args))
+            except RollerError as error:
+                raise _wrong(f"{sample.origin}: harness_args: {error}") from None
+        if sample.workdir is not None and not os.access(sample.workdir, os.W_OK | os.X_OK):
+            raise _wrong(f"{sample.origin}: workdir {sample.workdir} cannot be written to")
+        yield sample if sample.workdir is not None else replace(sample, workdir=workdir)
+
+
+def _check_profile(profile: str | None, harness: str, traits: LauncherTraits, name: str) -> None:
+    if profile is not None and profile not in traits.profiles:
+        able = f"one of {', '.join(traits.profiles)}" if traits.profiles else "none: leave --profile out"
+        raise _wrong(f"{name} {profile}: {harness} has {able}")
+
+
+def _check_model(model: str | None, name: str) -> None:
+    if model is not None and (not model or not model.isprintable()):
+        raise _wrong(f"{name}: is empty or has control characters")
 
 
 def _check_capture_options(request: CollectRequest) -> None:

@@ -1,33 +1,37 @@
 """`roller-capture collect`: runs, publishes, and says what came of it."""
 
 import contextlib
-from collections.abc import Callable
+import dataclasses
+import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture.collect import summary
-from roller_capture.collect.attempt import AttemptPlan, AttemptResult, AttemptRunner, UnsavedError
+from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.checks import CheckedRequest, check_request
-from roller_capture.collect.display import running_line
+from roller_capture.collect.display import board, running_line
+from roller_capture.collect.finalizer_pool import FinalizerPool
 from roller_capture.collect.guard import Guard
+from roller_capture.collect.outcome import SampleOutcome, published_outcome
 from roller_capture.collect.private_umask import private_umask
 from roller_capture.collect.request import CollectRequest, KeyVia
-from roller_capture.collect.run_folder import (
-    AttemptEntry,
-    RunConfiguration,
-    RunMode,
-    Sample,
-    SampleState,
-    create_sample,
-    new_run,
-)
+from roller_capture.collect.resume import Resumption
+from roller_capture.collect.sample_run import Finalize, RunContext, SampleRun
+from roller_capture.collect.side_by_side import Job, run_side_by_side
+from roller_capture.collect.starting import Starting
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.errors import RollerError
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.runs.books import create_sample
+from roller_capture.runs.configuration import RunConfiguration, RunMode
+from roller_capture.runs.directory import RunLock, locked, new_run
+from roller_capture.runs.gate import Action, Decision
+from roller_capture.runs.samples_file import duplicates
 from roller_capture.terminal import progress, say
 from roller_capture.vocabulary import CaptureStatus
 
-FIRST_SAMPLE: Final = "sample-0001"
 _SIGNAL_EXIT: Final = 128
 _NOTHING_BEGUN: Final = 2
 _UNCAPTURED: Final = (
@@ -37,34 +41,157 @@ _UNCAPTURED: Final = (
 
 
 def run_collect(request: CollectRequest) -> int:
-    """Runs one sample and returns the exit code.
+    """Runs one sample, or many, and returns the exit code.
 
-    0: published, also when the harness failed or the capture is partial; 1: nothing usable came (no model request), or
-    `strict` and partial; 128 + number: stopped by a signal, what was recorded being published all the same. Raises
-    `RollerError`: exit 2 for a call that is wrong, of which nothing is written; exit 1 when publishing failed.
+    0: published, also when a harness failed or a capture is partial; 1: of a sample nothing usable came (no model
+    request), or `strict` and partial; 128 + number: stopped by a signal, what was recorded being published all the
+    same. Raises `RollerError`: exit 2 for a call that is wrong, of which nothing is written; exit 1 when Resume
+    refuses, and when a single sample could not be published.
     """
     checked = check_request(request)
-    configuration = _configuration(request, checked)
-    workdir = None if checked.workdir is None else str(checked.workdir)
     with private_umask() as umask:
-        with new_run(checked.run_dir, configuration) as undo:
-            sample = create_sample(checked.run_dir, FIRST_SAMPLE, request.prompts, workdir, configuration.mode)
-            entry, attempt = sample.begin_attempt()
-        _say_plan(request, checked)
-        with StopSignal.installed() as stop:
-            with Guard() as guard:
-                runner = AttemptRunner(_plan(request, checked, attempt, umask), stop, guard)
-                try:
-                    result = _run_attempt(runner, sample, entry, attempt)
-                except RollerError as error:
-                    if error.exit_code == _NOTHING_BEGUN and not runner.has_started:
-                        undo()
-                    raise
-            say(summary.run_line(result, request.harness, checked.binary.version, stop.received))
-            for line in summary.trouble_lines(result):
-                say(line)
-            code = _conclude(request, sample, entry, attempt, result)
-    return code if stop.received is None else _SIGNAL_EXIT + stop.received
+        call = _Call(request, checked, umask)
+        return call.resume() if request.resume else call.begin()
+
+
+class _Call:
+    """One call of the command, checked."""
+
+    def __init__(self, request: CollectRequest, checked: CheckedRequest, umask: int) -> None:
+        self._request = request
+        self._checked = checked
+        self._umask = umask
+        self._configuration = _configuration(request, checked)
+
+    def begin(self) -> int:
+        """A new run."""
+        run_dir = self._checked.run_dir
+        with contextlib.ExitStack() as held:
+            if self._request.samples is None:
+                return self._begin_single(held)
+            with new_run(run_dir, self._configuration, held) as run:
+                pass
+            _say_plan(self._request, self._checked)
+            return self._run_many([Job(spec, None) for spec in self._checked.samples], (), run.lock, {})
+
+    def _begin_single(self, held: contextlib.ExitStack) -> int:
+        (spec,) = self._checked.samples
+        stop = held.enter_context(StopSignal.installed())
+        with new_run(self._checked.run_dir, self._configuration, held) as run:
+            guard = held.enter_context(Guard((run.lock.shared,)))
+            context = self._context(stop, guard, _finalize_here, {})
+            sample = create_sample(self._checked.run_dir, spec, self._configuration.mode)
+            single = SampleRun(context, sample, spec, say)
+        _say_plan(self._request, self._checked)
+        try:
+            return self._run_single(single, stop)
+        except RollerError as error:
+            if error.exit_code == _NOTHING_BEGUN and not single.has_started:
+                run.undo()
+            raise
+
+    def resume(self) -> int:
+        """Goes on with a run."""
+        checked = self._checked
+        with contextlib.ExitStack() as held:
+            lock = held.enter_context(locked(checked.run_dir))
+            resumption = Resumption(checked.run_dir, self._request, _finalize_here, checked.keys.real)
+            run, decisions = resumption.decide(checked.samples, self._configuration)
+            settings = self._configuration.changed_settings(run)
+            jobs = [
+                Job(decision.spec, decision.sample)
+                for decision in decisions
+                if decision.spec is not None and decision.action in (Action.NEW, Action.REDO)
+            ]
+            reused = [_reused(decision) for decision in decisions if decision.action is Action.REUSE]
+            if jobs:
+                _say_plan(self._request, checked)
+            if self._request.samples is not None or not jobs:
+                return self._run_many(jobs, reused, lock, settings)
+            (job,) = jobs
+            stop = held.enter_context(StopSignal.installed())
+            guard = held.enter_context(Guard((lock.shared,)))
+            context = self._context(stop, guard, _finalize_here, settings)
+            sample = job.sample or create_sample(checked.run_dir, job.spec, self._configuration.mode)
+            return self._run_single(SampleRun(context, sample, job.spec, say), stop)
+
+    def _context(self, stop: StopSignal, guard: Guard, finalize: Finalize, settings: dict[str, Any]) -> RunContext:
+        starting = Starting(stop, at_once=max(2, _cores()))
+        return RunContext(self._request, self._checked, settings, stop, guard, finalize, self._umask, starting)
+
+    def _run_single(self, single: SampleRun, stop: StopSignal) -> int:
+        """One sample, told at length; the first signal stops it."""
+        with running_line(single.attempt) as tick:
+            result = single.execute(tick)
+        say(summary.run_line(result, self._request.harness, self._checked.binary.version, stop.received))
+        for line in summary.trouble_lines(result):
+            say(line)
+        code = self._conclude(single, result)
+        return code if stop.received is None else _SIGNAL_EXIT + stop.received
+
+    def _conclude(self, single: SampleRun, result: AttemptResult) -> int:
+        """Publishes, and says what there is."""
+        if not self._request.capture_calls:
+            say(f"{_UNCAPTURED}: output in {single.attempt}")
+            return 0
+        manifest = single.publish()
+        for line in (*summary.capture_lines(single.attempt, manifest), *summary.error_lines(result)):
+            say(line)
+        if not result.calls:
+            say("error: no model request reached the proxy, so nothing was captured")
+            return 1
+        return int(self._request.strict and manifest["capture_status"] != CaptureStatus.COMPLETE)
+
+    def _run_many(
+        self, jobs: Sequence[Job], reused: Sequence[SampleOutcome], lock: RunLock, settings: dict[str, Any]
+    ) -> int:
+        """Many samples, some at once; the first signal begins no more of them, the second stops those that run."""
+        request, run_dir = self._request, self._checked.run_dir
+        outcomes: list[SampleOutcome] = []
+        with StopSignal.installed(finish_first=True) as stop:
+            if jobs:
+                _warn_of_shared_folders(jobs, request.jobs)
+                size = min(request.jobs, len(jobs), _cores())
+                with (
+                    Guard((lock.shared,)) as guard,
+                    FinalizerPool(size, (lock.shared,)) as pool,
+                    board(len(jobs), len(reused), request.jobs) as shown,
+                ):
+                    context = self._context(stop, guard, pool.finalize, settings)
+                    outcomes = run_side_by_side(context, run_dir, jobs, shown)
+        if not request.capture_calls:
+            say(_UNCAPTURED)
+        everything = [*reused, *outcomes]
+        not_begun = len(jobs) - len(outcomes)
+        for line in summary.closing_lines(everything, not_begun, run_dir):
+            say(line)
+        if request.capture_calls:
+            say(f"next: roller-capture view {shlex.quote(str(run_dir))}")
+        if stop.asked is not None:
+            say(f"stopped by {stop.asked.name}: go on with the same command and --resume")
+            return _SIGNAL_EXIT + stop.asked
+        bad = any(not outcome.is_usable or (request.strict and outcome.is_partial) for outcome in everything)
+        return int(bad)
+
+
+def _reused(decision: Decision) -> SampleOutcome:
+    """What stands in the run of a sample that is not run again."""
+    assert decision.report is not None
+    assert decision.sample is not None
+    newest = decision.report.attempts[-1]
+    if newest.manifest is None:
+        return SampleOutcome(decision.sample_id, decision.sample.state, place=newest.place, reused=True, captured=False)
+    return published_outcome(decision.sample_id, newest.manifest, newest.place, reused=True)
+
+
+def _warn_of_shared_folders(jobs: Sequence[Job], at_once: int) -> None:
+    shared = duplicates([job.spec.workdir for job in jobs])
+    if shared and at_once > 1:
+        say(f"warning: {shared + 1} samples work in a folder that others have too, and up to {at_once} at once")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _say_plan(request: CollectRequest, checked: CheckedRequest) -> None:
@@ -79,9 +206,10 @@ def _say_plan(request: CollectRequest, checked: CheckedRequest) -> None:
             say("warning: the key goes to another machine over plain HTTP")
     if request.key_via is KeyVia.HARNESS:
         say("warning: with --key-via harness an agent can read the key, and what it prints is recorded")
-    if checked.workdir is None:
+    workdirs = {spec.workdir for spec in checked.samples}
+    if None in workdirs:
         say("it works in a fresh empty folder that is removed afterwards (--workdir DIR for one of your own)")
-    elif checked.run_dir.resolve().is_relative_to(checked.workdir.resolve()):
+    if any(folder and checked.run_dir.resolve().is_relative_to(folder.resolve()) for folder in workdirs):
         say("warning: --run-dir lies in --workdir, so the agent can see and change its own recording: put it elsewhere")
     if not request.capture_calls:
         say(_UNCAPTURED)
@@ -106,85 +234,7 @@ def _configuration(request: CollectRequest, checked: CheckedRequest) -> RunConfi
     )
 
 
-def _plan(request: CollectRequest, checked: CheckedRequest, attempt: Path, umask: int) -> AttemptPlan:
-    return AttemptPlan(
-        harness=request.harness,
-        launcher=checked.launcher,
-        binary=checked.binary.path,
-        version=checked.binary.version,
-        attempt=attempt,
-        prompts=request.prompts,
-        api_base=checked.api_base,
-        keys=checked.keys,
-        key_variable=checked.key_variable,
-        model=request.model,
-        protocol=checked.protocol,
-        profile=request.profile,
-        workdir=checked.workdir,
-        timeout=request.timeout,
-        drain_timeout=request.drain_timeout,
-        arguments=request.harness_args,
-        captured=request.capture_calls,
-        umask=umask,
-    )
-
-
-def _run_attempt(runner: AttemptRunner, sample: Sample, entry: AttemptEntry, attempt: Path) -> AttemptResult:
-    """Runs it, and brings the books up to date: how it was executed stands there before anything is published."""
-
-    def note_private_folder(private: Path) -> None:
-        entry.private_folder = str(private)
-        sample.write()
-
-    try:
-        with running_line(attempt) as tick:
-            result = runner.run(note_private_folder, tick)
-    except RollerError as error:
-        kept = isinstance(error, UnsavedError) and error.is_kept
-        entry.private_folder = entry.private_folder if kept else None
-        state = SampleState(error.execution_status) if isinstance(error, UnsavedError) else SampleState.FAILED
-        with contextlib.suppress(RollerError):  # what went wrong first is what should be told
-            sample.end_attempt(entry, state)
-        raise
-    entry.private_folder = None
-    sample.end_attempt(entry, SampleState(result.outcome.execution_status))
-    return result
-
-
-def _conclude(
-    request: CollectRequest, sample: Sample, entry: AttemptEntry, attempt: Path, result: AttemptResult
-) -> int:
-    """Publishes, brings the books up to date, and says what there is."""
-    if not request.capture_calls:
-        say(f"{_UNCAPTURED}: output in {attempt}")
-        return 0
-
-    def note_intent(digest: str) -> None:
-        entry.manifest_sha256 = digest
-        sample.write()
-
-    manifest = _publish(request, attempt, note_intent)
-    entry.capture_status = manifest["capture_status"]
-    sample.write()
-    for line in (*summary.capture_lines(attempt, manifest), *summary.error_lines(result)):
-        say(line)
-    if not result.calls:
-        say("error: no model request reached the proxy, so nothing was captured")
-        return 1
-    return int(request.strict and manifest["capture_status"] != CaptureStatus.COMPLETE)
-
-
-def _publish(request: CollectRequest, attempt: Path, note_intent: Callable[[str], None]) -> dict[str, Any]:
-    """Publishes; the intended hash is in the books before anything is in place (design section 9)."""
+def _finalize_here(attempt: Path, request: FinalizeRequest) -> dict[str, Any]:
+    """Publishes one attempt in this process, with a bar."""
     with progress("finalize") as bar:
-        outcome = finalize_attempt(
-            attempt,
-            FinalizeRequest(
-                harness=request.harness,
-                debug_retention=request.capture_debug,
-                model_aliases=request.model_aliases,
-                progress=bar,
-                before_publish=note_intent,
-            ),
-        )
-    return outcome.manifest
+        return finalize_attempt(attempt, dataclasses.replace(request, progress=bar)).manifest

@@ -6,19 +6,17 @@ The real key is read from the environment and handed on by environment alone: ne
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roller_capture.collect.api_base import ApiBase
 from roller_capture.collect.request import KeyVia
 from roller_capture.errors import RollerError
-from roller_capture.recording.credentials import SHORTEST_SECRET
+from roller_capture.recording.credentials import MADE_UP_PREFIX, SHORTEST_SECRET
 
 UPSTREAM_KEY: Final = "ROLLER_COLLECT_UPSTREAM_KEY"
 DUMMY_KEY: Final = "ROLLER_COLLECT_DUMMY_KEY"
 """The proxy's own variables; no harness ever has them."""
-
-_DUMMY_PREFIX: Final = "roller-dummy-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,11 @@ class Keys:
     upstream: str | None = field(repr=False)
     note: str
     marks_requests: bool = True
+
+    def for_another_attempt(self) -> "Keys":
+        """The same with a made-up key of its own: it proves which attempt a request belongs to."""
+        made_up = self.for_harness is not None and self.for_harness.startswith(MADE_UP_PREFIX)
+        return replace(self, for_harness=dummy_key()) if made_up else self
 
     @property
     def proxy_options(self) -> list[str]:
@@ -58,7 +61,7 @@ class Keys:
     @property
     def real(self) -> tuple[str, ...]:
         """What must not be stored: the keys that open something."""
-        return tuple(key for key in self.secrets if not key.startswith(_DUMMY_PREFIX))
+        return tuple(key for key in self.secrets if not key.startswith(MADE_UP_PREFIX))
 
 
 def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, captured: bool, named: bool = True) -> Keys:
@@ -91,4 +94,4 @@ def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, capture
 
 def dummy_key() -> str:
     """A key that opens nothing: 128 random bits, so it also proves which attempt a request belongs to."""
-    return f"{_DUMMY_PREFIX}{secrets.token_hex(16)}"
+    return f"{MADE_UP_PREFIX}{secrets.token_hex(16)}"

@@ -41,9 +41,13 @@ class Guarded:
 
 
 class Guard:
-    """A watchdog for all attempts of this process; also a context manager."""
+    """A watchdog for all attempts of this process; also a context manager.
 
-    def __init__(self) -> None:
+    `held` are descriptors that it keeps open: the run stays locked until it has put everything in order.
+    """
+
+    def __init__(self, held: tuple[int, ...] = ()) -> None:
+        self._held = held
         self._process: subprocess.Popen[bytes] | None = None
         self._writing = threading.Lock()
 
@@ -54,6 +58,7 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=self._held,
         )
         return self
 

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import secrets
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roller_capture import json_text
 from roller_capture.capture_protocol import Gap
 from roller_capture.collect.sealing import seal
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher
+from roller_capture.runs.stored import write_json
 from roller_capture.vocabulary import AttemptErrorCode, HttpEnd
 from roller_capture.working_files import WORK_DIR, RecordedCall, header_values_on_the_wire, read_working_files
 
@@ -25,9 +24,6 @@ LAUNCHER_FILE: Final = "launcher.json"
 
 _SETTLE_SECONDS: Final = 5.0
 _LOOK_EVERY: Final = 0.05
-_BLOCK: Final = 512
-"""Bytes of what `stat` counts."""
-
 _DISK_TROUBLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)))
 _NO_DATABASE_ROOM: Final = "disk is full"
 """SQLite's own word."""
@@ -136,55 +132,3 @@ def launcher_error(gap: Gap) -> dict[str, str]:
     """A gap as it stands in launcher.json's `errors`."""
     error = {"code": gap.code.value, "message": gap.message}
     return error if gap.source is None else {**error, "source": gap.source}
-
-
-def write_json(path: Path, value: Mapping[str, Any], *, new: bool = False) -> None:
-    """Writes an indented JSON file that a reader sees whole or not at all; `new` raises `FileExistsError` where one is.
-
-    On a full disk the room that the old file has is used, if it is enough. Raises `OSError`.
-    """
-    data = json_text.dumps_indented(dict(value)) + b"\n"
-    try:
-        _replace(path, data, new=new)
-    except OSError as error:
-        if new or error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _overwrite(path, data):
-            raise
-
-
-def _overwrite(path: Path, data: bytes) -> bool:
-    """Whether the new text found room in the old file's own blocks. Raises `OSError`."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if os.fstat(descriptor).st_blocks * _BLOCK < len(data):
-            return False
-        os.pwrite(descriptor, data, 0)
-        os.ftruncate(descriptor, len(data))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _replace(path: Path, data: bytes, *, new: bool) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(descriptor, 0o600)
-            stream.write(data)
-            stream.flush()
-            os.fsync(descriptor)
-        if new:
-            os.link(temporary, path)
-        else:
-            temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):  # it has the file's name by now, or there was no room for it
-            temporary.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -7,9 +7,12 @@ own recording nor a parent folder whose project files would count as its own.
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_PREFIX: Final = "roller-"
 
 
 class PrivateFolder(NamedTuple):
@@ -25,13 +28,23 @@ class PrivateFolder(NamedTuple):
 
 def make_private_folder() -> PrivateFolder:
     """A new one, mode 0700. Raises `OSError`."""
-    root = Path(tempfile.mkdtemp(prefix="roller-")).resolve()
+    root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     made = PrivateFolder(
         root, root / "home", root / "tmp", root / "workspace", root / "stderr.txt", root / "service.txt"
     )
     for folder in (made.home, made.temporary, made.workspace):
         folder.mkdir(mode=0o700)
     return made
+
+
+def is_private_folder(root: Path) -> bool:
+    """Whether it is one of ours that this user made: nobody else's is ever read as a harness's home."""
+    try:
+        about = [path.lstat() for path in (root, root / "home")]
+    except (OSError, ValueError):
+        return False
+    private = all(stat.S_ISDIR(item.st_mode) and item.st_uid == os.geteuid() for item in about)
+    return private and root.is_absolute() and root.name.startswith(_PREFIX) and not about[0].st_mode & 0o077
 
 
 def remove_private_folder(root: Path) -> None:

@@ -21,12 +21,18 @@ class KeyVia(StrEnum):
     HARNESS = "harness"
 
 
+class Redo(StrEnum):
+    """What Resume runs again beside what failed or was interrupted."""
+
+    PARTIAL = "partial"
+
+
 @dataclass(frozen=True, slots=True)
 class CollectRequest:
     """The options of the command, unchecked; None means "not given". Times are in seconds.
 
-    `prompts` are the turns of one session. `network` and `wire_trace` exist since the protocol names them: `host` and
-    true are what this does, and nothing else is accepted.
+    `prompts` are the turns of one session; `samples` is a file with many sessions instead. `network` and `wire_trace`
+    exist since the protocol names them: `host` and true are what this does, and nothing else is accepted.
     """
 
     harness: str
@@ -49,3 +55,7 @@ class CollectRequest:
     wire_trace: bool = True
     strict: bool = False
     harness_args: tuple[str, ...] = ()
+    samples: Path | None = None
+    jobs: int = 1
+    resume: bool = False
+    redo: Redo | None = None

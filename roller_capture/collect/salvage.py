@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
-from roller_capture.collect import native_logs, run_folder
+from roller_capture.collect import native_logs
 from roller_capture.collect.kept_process import GRACE_SECONDS
 from roller_capture.collect.native_logs import NativeStore, NotSavedError
 from roller_capture.collect.private_folder import remove_private_folder
-from roller_capture.collect.private_umask import private_umask
 from roller_capture.collect.process_family import end_members
 from roller_capture.collect.waiting import Cause
 from roller_capture.launchers import find_launcher
+from roller_capture.runs.books import note_killed
 from roller_capture.terminal import say
 from roller_capture.vocabulary import ExecutionStatus
 
@@ -36,8 +36,7 @@ def put_in_order(attempt: dict[str, Any], descriptors: Mapping[int, int]) -> Non
     end_members(keepers, Path(attempt["home"]), GRACE_SECONDS)
     told, status, keeps_private = None, ExecutionStatus.INTERRUPTED, False
     try:
-        with private_umask():
-            status = _save_native_logs(attempt)
+        status = _save_native_logs(attempt)
     except NotSavedError as error:
         told = error.told(place, private, Path(attempt["home"]), status, captured=attempt["captured"])
         keeps_private = not error.is_gone
@@ -47,7 +46,7 @@ def put_in_order(attempt: dict[str, Any], descriptors: Mapping[int, int]) -> Non
     _end_proxy(attempt, descriptors)
     if not keeps_private:
         remove_private_folder(private)
-    run_folder.note_killed(place, status, private if keeps_private else None)
+    note_killed(place, status, private if keeps_private else None)
     _tell(attempt, told)
 
 

@@ -47,7 +47,13 @@ class RunningService:
                 return cause
         return None
 
-    def drain(self, others: dict[int, Cause], seconds: float, tick: Callable[[], None] | None) -> Cause | None:
+    def drain(
+        self,
+        others: dict[int, Cause],
+        seconds: float,
+        tick: Callable[[], None] | None,
+        tell: Callable[[str], None] = say,
+    ) -> Cause | None:
         """Waits until every subtask has ended and was delivered. `None` when it is so; else what came first."""
         deadline = time.monotonic() + seconds
         descriptors = {**others, self.descriptor: Cause.SERVICE_ENDED}
@@ -56,7 +62,7 @@ class RunningService:
             if time.monotonic() > deadline:
                 return Cause.DRAIN_TIMEOUT
             if not told:
-                say("the turn has ended; waiting for its subtasks")
+                tell("the turn has ended; waiting for its subtasks")
                 told = True
             cause = wait_for_first(descriptors, time.monotonic() + _LOOK_FOR_SETTLED, tick)
             if cause is not None:

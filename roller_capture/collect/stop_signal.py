@@ -14,15 +14,22 @@ class StopSignal:
     """Whether, and by which signal, the user asked to stop. `descriptor` becomes readable then, and stays so.
 
     The first signal asks for an orderly end. After that the signals have their usual effect again, so a second Ctrl-C
-    also ends what is still being put in order.
+    also ends what is still being put in order. With `finish_first`, a signal before it asks only that nothing new be
+    begun: that is `asked`, and nobody who waits is woken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, finish_first: bool = False) -> None:
+        self._finish_first = finish_first
+        self.asked: signal.Signals | None = None
         self.received: signal.Signals | None = None
         self.descriptor, self._write_end = os.pipe()
         self._handlers: dict[signal.Signals, signal._HANDLER] = {}
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.asked is None:
+            self.asked = signal.Signals(number)
+            if self._finish_first:
+                return
         if self.received is None:
             self.received = signal.Signals(number)
             os.close(self._write_end)  # an end of file is seen by everyone who waits, at any time
@@ -46,9 +53,9 @@ class StopSignal:
 
     @classmethod
     @contextlib.contextmanager
-    def installed(cls) -> "Iterator[StopSignal]":
+    def installed(cls, *, finish_first: bool = False) -> "Iterator[StopSignal]":
         """Takes the signals over for a while; only in the main thread."""
-        stop = cls()
+        stop = cls(finish_first=finish_first)
         stop._install()
         try:
             yield stop

@@ -3,14 +3,17 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Any, Final
 
 from roller_capture.collect.attempt import AttemptResult
+from roller_capture.collect.display import bytes_of
+from roller_capture.collect.outcome import SampleOutcome
 from roller_capture.collect.waiting import Cause
 from roller_capture.errors import RollerError
+from roller_capture.runs.books import SampleState
 from roller_capture.terminal import safe
 from roller_capture.view.attempt import Call, load_attempt
 from roller_capture.view.family import family_of
@@ -19,6 +22,7 @@ from roller_capture.view.words import LONGEST_TEXT, cut
 from roller_capture.vocabulary import CallErrorCode, ExecutionStatus
 
 _MOST_GAPS: Final = 8
+_MOST_PROBLEMS: Final = 30
 _MOST_REASONS: Final = 3
 _TAIL_LINES: Final = 5
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?: \([A-Za-z0-9_.-]+\))?")
@@ -46,6 +50,8 @@ def run_line(result: AttemptResult, harness: str, version: str, signal: Signals 
         words.append("stopped by you (Ctrl-C)" if signal is Signals.SIGINT else f"stopped by {signal and signal.name}")
     elif outcome.ended_by in _CAUSES:
         words.append(_CAUSES[outcome.ended_by])
+    elif outcome.turn_failed:
+        words.append("by its own output the last turn failed")
     if outcome.turns_not_run:
         words.append(f"{outcome.turns_not_run} of the turns not run")
     return "; ".join(words)
@@ -112,3 +118,33 @@ def _reason(call: Call) -> str:
 def error_lines(result: AttemptResult) -> Iterable[str]:
     """What went wrong around the harness, loudly."""
     return (f"error: {error.code}: {error.message}" for error in result.errors)
+
+
+def closing_lines(outcomes: Sequence[SampleOutcome], not_begun: int, run_dir: Path) -> Iterator[str]:
+    """The closing table of many samples: by state, then what is missing and why, and where."""
+    yield f"samples: {len(outcomes) + not_begun}"
+    rows = Counter(_state_row(outcome) for outcome in outcomes)
+    if not_begun:
+        rows["not begun"] = not_begun
+    partial = Counter(_state_row(outcome) for outcome in outcomes if outcome.is_partial)
+    for name in sorted(rows, key=_ROWS.index):
+        yield f"  {name:<12}{rows[name]:>7}" + (f"  (capture partial: {partial[name]})" if partial[name] else "")
+    calls, size = sum(outcome.calls for outcome in outcomes), sum(outcome.size for outcome in outcomes)
+    reused = sum(outcome.reused for outcome in outcomes)
+    yield f"calls: {calls:,}, {bytes_of(size)}" + (f"; reused: {reused} of the samples" if reused else "")
+    troubled = [outcome for outcome in outcomes if outcome.problem or outcome.state is not SampleState.COMPLETED]
+    width = max((len(outcome.sample_id) for outcome in troubled[:_MOST_PROBLEMS]), default=0)
+    for outcome in troubled[:_MOST_PROBLEMS]:
+        where = "" if outcome.place is None else f": {outcome.place}"
+        state = outcome.state or "error"
+        reason = outcome.problem or "all of it was recorded"
+        yield f"  {outcome.sample_id:<{width}}  {state}: {reason}{where if outcome.error is None else ''}"
+    if len(troubled) > _MOST_PROBLEMS:
+        yield f"  and {len(troubled) - _MOST_PROBLEMS} more: roller-capture view {shlex.quote(str(run_dir))}"
+
+
+_ROWS: Final = (*(str(state) for state in SampleState), "error", "not begun")
+
+
+def _state_row(outcome: SampleOutcome) -> str:
+    return "error" if outcome.state is None or outcome.error is not None else str(outcome.state)

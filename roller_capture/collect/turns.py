@@ -34,6 +34,8 @@ class TurnLimits:
     proxy_descriptor: int | None
     umask: int = -1
     """Of the harness; -1: as this process has it."""
+    tell: Callable[[str], None] = say
+    """Told what goes on, a line each time."""
 
     @property
     def causes(self) -> dict[int, Cause]:
@@ -42,6 +44,14 @@ class TurnLimits:
         if self.proxy_descriptor is not None:
             found[self.proxy_descriptor] = Cause.PROXY_DIED
         return found
+
+
+class TurnEnd(NamedTuple):
+    """How one turn ended. `failed`: the harness's own output says so; its exit code can be 0 then."""
+
+    cause: Cause
+    exit_code: int
+    failed: bool
 
 
 class TurnFiles(NamedTuple):
@@ -54,9 +64,11 @@ class TurnFiles(NamedTuple):
 
 @dataclass(slots=True)
 class RunOutcome:
-    """How the harness ran. `exit_codes` are those of the turns, negative for a signal (as `subprocess` has them)."""
+    """How the harness ran. `exit_codes` are those of the turns, negative for a signal (as `subprocess` has them);
+    `turn_failed` says that the last of them failed by the harness's own output."""
 
     exit_codes: list[int] = field(default_factory=list)
+    turn_failed: bool = False
     session_ids: list[str] = field(default_factory=list)
     ended_by: Cause = Cause.HARNESS_ENDED
     turns_not_run: int = 0
@@ -67,16 +79,13 @@ class RunOutcome:
     @property
     def execution_status(self) -> ExecutionStatus:
         """Completed when every turn ended well; interrupted when somebody else ended it."""
+        signalled = any(code < 0 or code in _SIGNALLED for code in self.exit_codes)
         # After the drain timeout the root has given its answer: what ended its process was we.
         drained = self.ended_by is Cause.DRAIN_TIMEOUT and not self.turns_not_run
-        if drained and not any(code > 0 and code not in _SIGNALLED for code in self.exit_codes):
-            return ExecutionStatus.COMPLETED
-        if self.ended_by is not Cause.HARNESS_ENDED and not drained:
+        if not drained and (signalled or self.ended_by is not Cause.HARNESS_ENDED):
             return ExecutionStatus.INTERRUPTED
-        if not drained and any(code < 0 or code in _SIGNALLED for code in self.exit_codes):
-            return ExecutionStatus.INTERRUPTED
-        failed = any(self.exit_codes) or self.turns_not_run > 0
-        return ExecutionStatus.FAILED if failed else ExecutionStatus.COMPLETED
+        failed = self.turn_failed or any(code > 0 and code not in _SIGNALLED for code in self.exit_codes)
+        return ExecutionStatus.FAILED if failed or self.turns_not_run > 0 else ExecutionStatus.COMPLETED
 
     @property
     def root_session_id(self) -> str | None:
@@ -121,7 +130,7 @@ class TurnRunner:
         if service is None:
             yield None
             return
-        say("starting the harness's service")
+        self._limits.tell("starting the harness's service")
         with running(service, self._settings, self._files.service, self._limits.umask, on_start) as started:
             yield started
 
@@ -139,24 +148,25 @@ class TurnRunner:
                 outcome.ended_by = Cause.STOP_SIGNAL
                 return
             if time.monotonic() >= deadline:  # the drain of the turn before may have gone on beyond it
-                say(f"the time limit of {self._limits.timeout:g} s is reached: no further turn is run")
+                self._limits.tell(f"the time limit of {self._limits.timeout:g} s is reached: no further turn is run")
                 outcome.ended_by = Cause.TIMEOUT
                 return
-            say(f"turn {number} of {len(prompts)}")
+            self._limits.tell(f"turn {number} of {len(prompts)}")
             turn = self._launcher.turn(self._settings, prompt, outcome.root_session_id)
-            outcome.ended_by, code = self._run_turn(turn, service, deadline, on_start, tick)
-            outcome.exit_codes.append(code)
+            end = self._run_turn(turn, service, deadline, on_start, tick)
+            outcome.ended_by, outcome.turn_failed = end.cause, end.failed
+            outcome.exit_codes.append(end.exit_code)
             outcome.session_ids = self._launcher.session_ids(self._stdout)
             if service is not None and outcome.ended_by is Cause.HARNESS_ENDED:
                 self._drain(service, outcome, tick)
-            if outcome.ended_by is not Cause.HARNESS_ENDED or outcome.errors or code != 0:
+            if outcome.ended_by is not Cause.HARNESS_ENDED or outcome.errors or end.failed or end.exit_code != 0:
                 return
             if number < len(prompts) and not self._can_go_on(outcome):
                 return
 
     def _drain(self, service: RunningService, outcome: RunOutcome, tick: Callable[[], None] | None) -> None:
         """Subtasks outlive the turn. When they are not waited for to the end, that is an error beside a good turn."""
-        cause = service.drain(self._limits.causes, self._settings.drain_timeout, tick)
+        cause = service.drain(self._limits.causes, self._settings.drain_timeout, tick, self._limits.tell)
         if cause is Cause.SERVICE_ENDED:
             message = "the harness's service ended while subtasks were waited for"
             outcome.errors.append(Gap(AttemptErrorCode.DRAIN_FAILED, message))
@@ -187,7 +197,7 @@ class TurnRunner:
         deadline: float,
         on_start: Callable[[int], None],
         tick: Callable[[], None] | None,
-    ) -> tuple[Cause, int]:
+    ) -> TurnEnd:
         with open_private(self._stdout) as out, open_private(self._files.stderr) as err:
             start = out.tell()
             try:
@@ -205,7 +215,7 @@ class TurnRunner:
                 code = process.end(self._settings.home if service is None else None)
             except OSError as error:
                 raise self._not_started(error) from None
-        return cause, code
+        return TurnEnd(cause, code, self._launcher.turn_failed(self._stdout, start))
 
     def _not_started(self, error: OSError) -> RollerError:
         return RollerError(f"{self._settings.binary}: cannot be started ({error.strerror})", exit_code=2)
@@ -225,9 +235,9 @@ class TurnRunner:
         if cause is not None:
             return cause
         if not self._launcher.turn_has_ended(self._stdout, start):
-            say(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
+            self._limits.tell(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
             return Cause.TIMEOUT
-        say(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
+        self._limits.tell(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
         cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
         if cause is not None:
             return cause

@@ -10,13 +10,17 @@ import json
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, Final
+
+_AT_ONCE: Final = 8
+"""Each of them mostly waits until processes have ended."""
 
 
 def main() -> None:
     """Reads what `collect` says on stdin until its end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    os.umask(0o077)  # what it saves is for the user alone
     watched = Watched()
     for line in sys.stdin.buffer:
         watched.hear(line)
@@ -51,7 +55,16 @@ class Watched:
                     held[pid] = os.pidfd_open(pid)
 
     def put_in_order(self) -> None:
-        """Ends and saves what was not released."""
-        for name, attempt in self._attempts.items():
-            salvage = importlib.import_module("roller_capture.collect.salvage")
-            salvage.put_in_order(attempt, self._descriptors.get(name, {}))
+        """Ends and saves what was not released, several at a time; one that goes wrong does not keep the others."""
+        if not self._attempts:
+            return
+        salvage = importlib.import_module("roller_capture.collect.salvage")
+        futures = importlib.import_module("concurrent.futures")
+
+        def put(name: str) -> None:
+            salvage.put_in_order(self._attempts[name], self._descriptors.get(name, {}))
+
+        with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            for done in [pool.submit(put, name) for name in self._attempts]:
+                with contextlib.suppress(Exception):
+                    done.result()

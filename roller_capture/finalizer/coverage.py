@@ -1,6 +1,8 @@
 """Does every model output that the native logs hold have its call? (design section 6: one-sided)"""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from roller_capture.capture_protocol import NativeCoverage, NativeOutput
 from roller_capture.finalizer.identity import Identity
@@ -8,20 +10,58 @@ from roller_capture.finalizer.survey import SurveyedCall
 from roller_capture.records import NativeOutputCoverage, ProtocolCount
 from roller_capture.vocabulary import CoverageStatus, CoverageStrength, ExecutionStatus
 
+_RESPONSE_ID: Final = "response_id"
+
 
 def native_output_coverage(
     native: NativeCoverage, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
 ) -> NativeOutputCoverage:
     """Compares native outputs with calls by the adapter's key. `identities` stand in the order of `calls`."""
-    if native.outputs is None or native.strength is CoverageStrength.NONE:
-        return _record(native, expected=0, observed=0, missing=[], surplus=0, status=CoverageStatus.UNKNOWN)
+    if native.outputs is None:
+        return _record(native, None, expected=0, observed=0, missing=[], surplus=0, status=CoverageStatus.UNKNOWN)
+    answered = _answered_calls(native, calls, identities)
+    beside = _protocol_count(native, answered)
+    if native.strength is CoverageStrength.NONE:
+        return _record(native, beside, expected=0, observed=0, missing=[], surplus=0, status=CoverageStatus.UNKNOWN)
     if native.strength is CoverageStrength.PER_ID:
-        return _per_id(native, native.outputs, calls)
-    return _by_count(native, native.outputs, calls, identities)
+        return _per_id(native, native.outputs, calls, beside)
+    return _by_count(native, native.outputs, answered, beside)
+
+
+def _answered_calls(
+    native: NativeCoverage, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
+) -> Mapping[str, int]:
+    """The number of each participant's calls that gave an output: completed ones, and cut ones whose answer's id its
+    log holds all the same."""
+    logged = {output.output_id for output in native.outputs or () if native.field == _RESPONSE_ID}
+    return Counter(
+        identity.participant_key
+        for call, identity in zip(calls, identities, strict=True)
+        if identity.participant_key is not None
+        and (
+            call.response.execution_status is ExecutionStatus.COMPLETED
+            or not logged.isdisjoint(call.values(native.field))
+        )
+    )
+
+
+def _matched(expected: Mapping[str, int], answered: Mapping[str, int]) -> int:
+    """How many of these have a call of their participant. A surplus of one never makes up for what another lacks."""
+    return sum(min(count, answered.get(key, 0)) for key, count in expected.items())
+
+
+def _protocol_count(native: NativeCoverage, answered: Mapping[str, int]) -> ProtocolCount:
+    """The protocol's own count, which knows no ids. As one-sided as the other: calls beyond it are not observed in it,
+    but counted as surplus where they have no native output."""
+    return ProtocolCount(
+        name=native.protocol_count_name,
+        expected=sum(native.protocol_count.values()),
+        observed=_matched(native.protocol_count, answered),
+    )
 
 
 def _per_id(
-    native: NativeCoverage, outputs: tuple[NativeOutput, ...], calls: Sequence[SurveyedCall]
+    native: NativeCoverage, outputs: tuple[NativeOutput, ...], calls: Sequence[SurveyedCall], beside: ProtocolCount
 ) -> NativeOutputCoverage:
     expected = {output.output_id for output in outputs if output.output_id is not None}
     nameless = sum(output.output_id is None for output in outputs)
@@ -31,7 +71,7 @@ def _per_id(
         completed = call.response.execution_status is ExecutionStatus.COMPLETED
         ids = call.values(native.field)
         # A response id is itself an answer; an id of the request says only that one was asked for.
-        if completed or native.field == "response_id":
+        if completed or native.field == _RESPONSE_ID:
             seen |= ids
         surplus += completed and not ids & expected
     missing = sorted(expected - seen)
@@ -40,6 +80,7 @@ def _per_id(
         status = CoverageStatus.UNKNOWN  # an output without an id can be compared with nothing
     return _record(
         native,
+        beside,
         expected=len(expected) + nameless,
         observed=len(expected & seen),
         missing=missing,
@@ -49,33 +90,30 @@ def _per_id(
 
 
 def _by_count(
-    native: NativeCoverage,
-    outputs: tuple[NativeOutput, ...],
-    calls: Sequence[SurveyedCall],
-    identities: Sequence[Identity],
+    native: NativeCoverage, outputs: tuple[NativeOutput, ...], answered: Mapping[str, int], beside: ProtocolCount
 ) -> NativeOutputCoverage:
     """Outputs without ids: each participant's number of completed calls must reach its number of outputs."""
-    expected: dict[str, int] = {}
-    for output in outputs:
-        expected[output.participant_key] = expected.get(output.participant_key, 0) + 1
-    made: dict[str, int] = {}
-    for call, identity in zip(calls, identities, strict=True):
-        if call.response.execution_status is ExecutionStatus.COMPLETED and identity.participant_key is not None:
-            made[identity.participant_key] = made.get(identity.participant_key, 0) + 1
-    observed = sum(min(count, made.get(key, 0)) for key, count in expected.items())
-    complete = observed == len(outputs)
+    observed = _matched(Counter(output.participant_key for output in outputs), answered)
     return _record(
         native,
+        beside,
         expected=len(outputs),
         observed=observed,
         missing=[],
-        surplus=sum(made.values()) - observed,
-        status=CoverageStatus.COMPLETE if complete else CoverageStatus.INCOMPLETE,
+        surplus=sum(answered.values()) - observed,
+        status=CoverageStatus.COMPLETE if observed == len(outputs) else CoverageStatus.INCOMPLETE,
     )
 
 
 def _record(
-    native: NativeCoverage, *, expected: int, observed: int, missing: list[str], surplus: int, status: CoverageStatus
+    native: NativeCoverage,
+    beside: ProtocolCount | None,
+    *,
+    expected: int,
+    observed: int,
+    missing: list[str],
+    surplus: int,
+    status: CoverageStatus,
 ) -> NativeOutputCoverage:
     return NativeOutputCoverage(
         key=native.field,
@@ -85,9 +123,5 @@ def _record(
         missing=missing,
         surplus_calls=surplus,
         status=status,
-        protocol_count=ProtocolCount(
-            name=native.protocol_count_name, expected=sum(native.protocol_count.values()), observed=observed
-        )
-        if native.outputs is not None
-        else None,
+        protocol_count=beside,
     )

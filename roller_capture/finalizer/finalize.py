@@ -15,7 +15,7 @@ from roller_capture.finalizer.call_lines import stage_calls
 from roller_capture.finalizer.coverage import native_output_coverage
 from roller_capture.finalizer.identity import Attributor, Identity
 from roller_capture.finalizer.judge import JudgedCall, judge
-from roller_capture.finalizer.relations import RelationWriter, UsableProbe, usable_probes
+from roller_capture.finalizer.relations import RelationWriter, UsableProbe, unclear_places, usable_probes
 from roller_capture.finalizer.statuses import keeps_raw, lifecycle, status_reasons
 from roller_capture.finalizer.summary import aggregate, capabilities, counts, participants
 from roller_capture.finalizer.survey import Interest, OutputSpool, SurveyedCall, survey_call
@@ -112,6 +112,7 @@ def _decide(
     life = lifecycle(native.participants, participant_ids, native.subtasks, native.lifecycle)
     probes, unproven = usable_probes(native, surveyed, identities)
     sources, refused = raw_folder.usable_sources(native)
+    unproven += unclear_places(probes, surveyed, identities)
     errors = aggregate([*attempt.faults, *_gap_faults(native), *_hook_faults(native, judged), *unproven, *refused])
     reasons = status_reasons(verdicts, coverage, life.status, recorder_closed=attempt.closed, error_count=len(errors))
     capture_status = CaptureStatus.PARTIAL if reasons else CaptureStatus.COMPLETE

@@ -18,7 +18,7 @@ from roller_capture.finalizer.identity import Identity
 from roller_capture.finalizer.survey import HeldText, RequestFacts, SurveyedCall
 from roller_capture.model_protocols.types import ToolRef
 from roller_capture.records import DeliveryRecord, ModelToolRef, RelationEvidence, RelationRecord
-from roller_capture.vocabulary import AttemptErrorCode, EvidenceKind, ParentCallStatus, RelationType
+from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, EvidenceKind, ParentCallStatus, RelationType
 from roller_capture.working_files import AttemptFault
 
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.:|/+=@-]+")
@@ -39,12 +39,18 @@ class UsableProbe:
 
     def place_in(self, request: RequestFacts) -> str | None:
         """Where the item stands in the request, or None. An item that stands there twice is not unique."""
-        if isinstance(self.item, ToolResultItem):
-            places = request.tool_results.get(self.item.tool_call_id, ())
-        else:
-            held = request.notifications.get(self.item.texts, ())
-            places = tuple(one.pointer for one in held if self._is_same(self.item, one))
+        places = self.places_in(request)
         return places[0] if len(places) == 1 else None
+
+    def places_in(self, request: RequestFacts) -> tuple[str, ...]:
+        """Every place in the request where the item stands."""
+        if isinstance(self.item, ToolResultItem):
+            return request.tool_results.get(self.item.tool_call_id, ())
+        held = request.notifications.get(self.item.texts, ())
+        places = tuple(one.pointer for one in held if self._is_same(self.item, one))
+        if not places and self.item.later_texts:
+            places = tuple(one.pointer for one in request.notifications.get(self.item.later_texts, ()))
+        return places
 
     def _is_same(self, item: NotificationItem, held: HeldText) -> bool:
         return held.item_id == item.item_id if item.item_id is not None else held.digest == self.digest
@@ -190,7 +196,8 @@ def usable_probes(
     """The probes that can prove something, and a fault for each that cannot.
 
     A tool id that stands for two delegations of one receiver is not unique. A notification must stand, once, in the
-    request of the very call that answered it; elsewhere only the same text, whole, is the same item.
+    request of the very call that answered it; elsewhere only the same text, whole, is the same item, or the form that
+    its adapter says it has there.
     """
     uses = Counter(_tool_use(probe) for probe in native.context_probes)
     usable: list[UsableProbe] = []
@@ -208,6 +215,29 @@ def usable_probes(
         else:
             usable.append(UsableProbe(probe.relation, probe.item))
     return usable, faults
+
+
+def unclear_places(
+    probes: Sequence[UsableProbe], calls: Sequence[SurveyedCall], identities: Sequence[Identity]
+) -> Iterator[AttemptFault]:
+    """A fault for each request of a receiver in which an item stands twice, or that could not be searched for it."""
+    by_receiver: dict[str, list[UsableProbe]] = {}
+    for probe in probes:
+        by_receiver.setdefault(receiver_key(probe.relation) or "", []).append(probe)
+    for call, identity in zip(calls, identities, strict=True):
+        for probe in by_receiver.get(identity.participant_key or "", ()):
+            # Of a notification, only the request that answered it must hold it once; it may be quoted later.
+            count = len(probe.places_in(call.request)) if isinstance(probe.item, ToolResultItem) else 0
+            unread = any(error.code is CallErrorCode.CONTEXT_TOO_DEEP for error in call.request.errors)
+            if count > 1 or unread:
+                reason = (
+                    f"it stands {count} times in one request" if count > 1 else "a request nests too deep to search"
+                )
+                evidence = probe.relation.evidence[0]
+                message = f"the result of {probe.relation.tool_call_id} is not tied to a request: {reason}"
+                yield AttemptFault(
+                    AttemptErrorCode.NATIVE_RELATION_UNPROVEN, message, evidence.source, evidence.locator
+                )
 
 
 def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:

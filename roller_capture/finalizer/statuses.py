@@ -6,6 +6,7 @@ from typing import NamedTuple
 from roller_capture.capture_protocol import NativeParticipant
 from roller_capture.finalizer.identity import Identity
 from roller_capture.finalizer.survey import SurveyedCall, response_file_errors
+from roller_capture.model_protocols.types import DecodeError
 from roller_capture.records import CallError, Lifecycle, NativeOutputCoverage, StatusReasonRecord
 from roller_capture.vocabulary import (
     Blocker,
@@ -25,7 +26,14 @@ from roller_capture.vocabulary import (
     SubtaskSupport,
 )
 
-_CAPTURE_ERRORS = frozenset({CallErrorCode.DISK_ERROR, CallErrorCode.RECORDER_ERROR, CallErrorCode.BODY_FILE_DAMAGED})
+_CAPTURE_ERRORS = frozenset(
+    {
+        CallErrorCode.DISK_ERROR,
+        CallErrorCode.RECORDER_ERROR,
+        CallErrorCode.BODY_FILE_DAMAGED,
+        CallErrorCode.DECODED_BODY_TOO_LARGE,
+    }
+)
 _MODEL_BLOCKERS: dict[str, Blocker] = {
     ModelMatch.MISMATCH: Blocker.MODEL_MISMATCH,
     ModelMatch.UNREQUESTED: Blocker.MODEL_MISMATCH,
@@ -60,9 +68,11 @@ def call_statuses(call: SurveyedCall, identity: Identity, model_match: str) -> C
         blockers.append(Blocker.CONTEXT_NOT_JSON)
     if identity.status is not IdentityStatus.RESOLVED:
         blockers.append(Blocker.IDENTITY_UNRESOLVED)
-    # A failed call names no model: its own blocker says so already.
-    if model_match in _MODEL_BLOCKERS and (
-        call.response.model is not None or call.response.execution_status is ExecutionStatus.COMPLETED
+    # A failed call names no model, and a request that is no JSON asks for none: their own blockers say so already.
+    if (
+        model_match in _MODEL_BLOCKERS
+        and (call.response.model is not None or call.response.execution_status is ExecutionStatus.COMPLETED)
+        and (call.request.is_json or model_match != ModelMatch.UNREQUESTED)
     ):
         blockers.append(_MODEL_BLOCKERS[model_match])
     blockers = list(dict.fromkeys(blockers))
@@ -80,11 +90,11 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
     errors = [*call.request.errors, *response_file_errors(recorded)]
     errors += [CallError(code=code, message=message) for code, message in recorded.recorder_errors]
     errors += [
-        CallError(code=error.code, message=error.message, cut_by=_cut_by(call, error.code))
+        CallError(code=error.code, message=_message(call, error), cut_by=_cut_by(call, error.code))
         for error in call.response.errors
     ]
     if recorded.masked:
-        message = "a credential that the error body echoed is masked in the stored copy"
+        message = "a credential that the response echoed is masked in the stored copy"
         if _not_stored(call):
             message = "the encoded error body was too large to be checked for credentials, so it was not stored"
         errors.append(CallError(code=CallErrorCode.CREDENTIAL_MASKED, message=message))
@@ -94,6 +104,13 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
     if identity.conflict is not None:
         errors.append(CallError(code=CallErrorCode.IDENTITY_CONFLICT, message=identity.conflict))
     return errors
+
+
+def _message(call: SurveyedCall, error: DecodeError) -> str:
+    """Where the proxy itself cut a call, the recorder knows why."""
+    told = call.recorded.failure_message
+    by_proxy = error.code is CallErrorCode.RESPONSE_CUT and call.recorded.cut_by is CutBy.PROXY
+    return told if by_proxy and told else error.message
 
 
 def _not_stored(call: SurveyedCall) -> bool:

@@ -21,12 +21,17 @@ from roller_capture.model_protocols import (
     iter_messages_text,
     iter_tool_results,
 )
-from roller_capture.model_protocols.types import DecodedResponse
+from roller_capture.model_protocols.types import DecodedResponse, DecodeError
 from roller_capture.records import CallError
-from roller_capture.vocabulary import CallErrorCode, Protocol
+from roller_capture.vocabulary import Blocker, CallErrorCode, ExecutionStatus, Protocol, ResponseCaptureStatus
 from roller_capture.working_files import BodyFile, RecordedCall
 
 _PIECE: Final = 1024 * 1024
+_ASSUMED_STATUS: Final = 200
+_NO_LOSS: Final = frozenset(
+    {CallErrorCode.CONTENT_CODING_UNKNOWN, CallErrorCode.CONTENT_CODING_INVALID, CallErrorCode.DECODED_BODY_TOO_LARGE}
+)
+"""The bytes are all on disk, though they cannot be read as text; the blocker for that is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Interest:
         fields |= {native.coverage.field} | {item.field for item in notices}
         return cls(
             frozenset(item.tool_call_id for item in items if isinstance(item, ToolResultItem)),
-            tuple(dict.fromkeys(item.texts for item in notices)),
+            tuple(dict.fromkeys(texts for item in notices for texts in (item.texts, item.later_texts) if texts)),
             frozenset(field.removeprefix("context:") for field in fields if field.startswith("context:")),
         )
 
@@ -142,9 +147,29 @@ def survey_call(call: RecordedCall, interest: Interest, spool: OutputSpool) -> S
 
 def _decode(call: RecordedCall) -> DecodedResponse:
     body = call.response_body
+    if call.status is None and body is not None and body.path is not None and body.actual:
+        return _decode_headless(call)
+    return _decode_as(call, call.status)
+
+
+def _decode_headless(call: RecordedCall) -> DecodedResponse:
+    """There is a body on disk, but no record of its head: what it holds is kept, and it can never be called whole."""
+    decoded = _decode_as(call, _ASSUMED_STATUS)
+    error = DecodeError(CallErrorCode.RESPONSE_CUT, "the head of the response is not on record")
+    return dataclasses.replace(
+        decoded,
+        execution_status=ExecutionStatus.INTERRUPTED,
+        response_capture_status=ResponseCaptureStatus.PARTIAL,
+        blockers=tuple(dict.fromkeys((*decoded.blockers, Blocker.RESPONSE_INCOMPLETE))),
+        errors=(*decoded.errors, error),
+    )
+
+
+def _decode_as(call: RecordedCall, status: int | None) -> DecodedResponse:
+    body = call.response_body
     return decode_response(
         call.protocol,
-        status=call.status,
+        status=status,
         content_type=call.response_header("content-type"),
         content_encoding=None if call.masked == "decoded" else call.response_header("content-encoding"),
         body=_pieces(body.path) if body is not None and body.path is not None else (),
@@ -197,7 +222,7 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
         return RequestFacts(False, False, None, None, None, {}, {}, {}, tuple(errors))
     if body.error is not None:
         errors.append(CallError(code=body.error, message=f"request content-encoding {call.content_encoding}"))
-    whole = call.request_complete and not errors
+    whole = call.request_complete and all(error.code in _NO_LOSS for error in errors)
     context_sha256 = body.wire_sha256 if call.content_encoding is None else hashlib.sha256(body.data).hexdigest()
     try:
         # Only texts and places of it are used; what is published is its own text.

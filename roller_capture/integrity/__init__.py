@@ -7,6 +7,7 @@ from pathlib import Path
 
 from roller_capture.errors import RollerError
 from roller_capture.integrity import evidence
+from roller_capture.integrity.family import check_evidence_kept, check_family, check_manifest_members
 from roller_capture.integrity.files import check_files
 from roller_capture.integrity.findings import Finding, guarded
 from roller_capture.integrity.old_attempts import old_findings
@@ -49,6 +50,9 @@ def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = Fal
     findings += check_references(seen)
     findings += check_manifest(manifest, seen)
     findings += check_derived(manifest)
+    findings += check_family(manifest, seen)
+    findings += check_evidence_kept(manifest, seen)
+    findings += check_manifest_members(manifest, seen)
     if deep and not findings and manifest["raw_retained"]:
         findings += [Finding(file, message) for file, message in evidence.check(attempt_dir, manifest)]
     return findings

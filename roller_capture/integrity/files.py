@@ -39,8 +39,12 @@ def check_files(
 
 
 def _is_safe(name: str, formal: Collection[str]) -> bool:
+    try:
+        nameable = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:  # a lone surrogate
+        nameable = False
     parts = name.split("/")
-    return not any(part in ("", ".", "..") for part in parts) and (name in formal or parts[0] == RAW)
+    return nameable and not any(part in ("", ".", "..") for part in parts) and (name in formal or parts[0] == RAW)
 
 
 def _file_problem(path: Path, expected: dict[str, Any], *, rehash: bool) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
+from roller_capture.integrity.family import check_family
 from roller_capture.integrity.files import check_files
 from roller_capture.integrity.findings import Finding, guarded
 from roller_capture.integrity.records import Line, Seen, check_calls, check_references, check_relations
@@ -44,6 +45,7 @@ def old_findings(attempt_dir: Path, layout: Layout, manifest: Record, *, deep: b
     findings += guarded(CALLS, lambda: check_calls(_lines(old, contexts=deep), complete, seen, derived=False))
     findings += check_references(seen)
     findings += check_manifest(complete, seen)
+    findings += check_family(complete, seen)
     findings += check_derived(_as_it_said(old, complete))
     return findings
 

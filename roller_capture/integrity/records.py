@@ -23,6 +23,8 @@ class Seen:
 
     owners: dict[str, str | None] = field(default_factory=dict)
     tool_ids: dict[str, frozenset[str]] = field(default_factory=dict)
+    tool_refs: dict[str, frozenset[tuple[str | None, str | None]]] = field(default_factory=dict)
+    records: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     execution: Counter[str] = field(default_factory=Counter)
     identity: Counter[str] = field(default_factory=Counter)
@@ -97,6 +99,7 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
     seen.owners[call_id] = call["participant_id"]
     seen.lines[call_id] = number
     seen.tool_ids[call_id] = frozenset(ref["tool_call_id"] for ref in call["tool_refs"] if ref["tool_call_id"])
+    seen.tool_refs[call_id] = frozenset((ref["tool_call_id"], ref["item_id"]) for ref in call["tool_refs"])
     seen.execution[call["execution_status"]] += 1
     seen.identity[call["identity_status"]] += 1
     seen.capture[call["capture_status"]] += 1
@@ -144,6 +147,7 @@ def check_relations(
         if relation["relation_id"] in ids:
             yield Finding(where, "relation_id is not unique")
         ids.add(relation["relation_id"])
+        seen.records.append((number, relation))
         seen.relations[relation["type"]] += 1
         for name in ("parent_participant_id", "child_participant_id", "receiver_participant_id"):
             if relation[name] is not None and relation[name] not in participants:

@@ -67,8 +67,10 @@ def _execution(call: Call) -> Iterator[str]:
             yield "an interrupted call has no blocker for it"
         if response == ResponseCaptureStatus.COMPLETE:
             yield "response_capture_status complete, of an interrupted call"
-    if status is None and response != ResponseCaptureStatus.MISSING and _tells_of_http(call):
+    if status is None and response == ResponseCaptureStatus.COMPLETE and _tells_of_http(call):
         yield f"response_capture_status {response}, without any response head"
+    if response != ResponseCaptureStatus.MISSING and CallErrorCode.UPSTREAM_UNREACHABLE in _codes(call):
+        yield f"response_capture_status {response}, of a service that could not be reached"
     if _is_good(status) and CallErrorCode.HTTP_ERROR in _codes(call):
         yield f"the error http_error, with HTTP status {status}"
 
@@ -104,18 +106,13 @@ def _capture(call: Call) -> Iterator[str]:
     blockers = set(call["export_blockers"])
     for code in sorted(_codes(call)):
         blocker = _ERROR_BLOCKERS.get(CallErrorCode(code))
-        if blocker is not None and blocker not in blockers and not _is_of_the_request(code, blockers):
+        if blocker is not None and blocker not in blockers:
             yield f"the error {code} stands there without the blocker {blocker}"
     whole = call["response_capture_status"] == ResponseCaptureStatus.COMPLETE and not blockers & _LOWERS_CAPTURE
     if (call["capture_status"] == CaptureStatus.COMPLETE) != whole:
         yield f"capture_status {call['capture_status']} does not follow from request and response"
     if "context_raw" in call and Blocker.CONTEXT_NOT_JSON not in blockers:
         yield "context_raw without the blocker context_not_json"
-
-
-def _is_of_the_request(code: str, blockers: set[str]) -> bool:
-    """A request body too large to decode is the request's fault, and damage to its file makes it incomplete."""
-    return code == CallErrorCode.DECODED_BODY_TOO_LARGE and Blocker.REQUEST_INCOMPLETE in blockers
 
 
 def _identity_and_model(call: Call) -> Iterator[str]:
@@ -128,7 +125,10 @@ def _identity_and_model(call: Call) -> Iterator[str]:
     if match != derived:
         yield f"model.match is {match}, the names say {derived}"
     answered = responded is not None or call["execution_status"] == ExecutionStatus.COMPLETED
-    if answered and match in (ModelMatch.MISMATCH, ModelMatch.UNREQUESTED) and Blocker.MODEL_MISMATCH not in blockers:
+    differs = match == ModelMatch.MISMATCH or (
+        match == ModelMatch.UNREQUESTED and Blocker.CONTEXT_NOT_JSON not in blockers
+    )
+    if answered and differs and Blocker.MODEL_MISMATCH not in blockers:
         yield "two different models without the blocker model_mismatch"
     if answered and match == ModelMatch.UNREPORTED and Blocker.MODEL_UNREPORTED not in blockers:
         yield "no model named by the response, without the blocker model_unreported"

@@ -126,6 +126,10 @@ class Launcher(Protocol):
         """Whether the root has given its answer since byte `start` of the output, also when the process still waits for
         its subtasks."""
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:
+        """Whether the output since byte `start` says, in the harness's own words, that the root's turn failed: for
+        harnesses that then end with exit code 0, too. What reached the proxy is never asked."""
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         """Copies the native logs of these sessions and their descendants, by allow-list, so that the adapter finds them
         below `target`. A second call replaces what the first one copied. What could not be copied is told."""

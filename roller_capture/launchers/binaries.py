@@ -13,6 +13,8 @@ from roller_capture.launchers import Launcher
 from roller_capture.launchers.environment import harness_environment
 
 _VERSION_SECONDS: Final = 60
+_VERSIONS: Final[dict[tuple[Path, tuple[int, ...]], str]] = {}
+"""What programs have told, by path and state: asked once in a process, since some need a second for the answer."""
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
 
 
@@ -32,7 +34,10 @@ def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
     path = _given(given) if given is not None else _installed(harness, launcher) or _on_path(launcher)
     if path is None:
         raise RollerError(f"{harness} is not installed: {launcher.traits.install_hint}", exit_code=2)
-    return Binary(path, _version(harness, launcher, path))
+    key = (path, _state(path))
+    if key not in _VERSIONS:
+        _VERSIONS[key] = _version(harness, launcher, path)
+    return Binary(path, _VERSIONS[key])
 
 
 def _given(path: Path) -> Path:
@@ -71,6 +76,15 @@ def _version_home() -> "tempfile.TemporaryDirectory[str]":
             f"no temporary folder can be made ({error.strerror}): make room, or name another one with TMPDIR",
             exit_code=2,
         ) from None
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with a program."""
+    try:
+        status = path.stat()
+    except OSError:  # it cannot be run either, which is told then
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _version(harness: str, launcher: Launcher, path: Path) -> str:

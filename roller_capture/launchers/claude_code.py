@@ -96,6 +96,9 @@ class ClaudeCodeLauncher:
         # The `result` record comes only after the wait for background subtasks.
         return _root_has_answered(_records(stdout, start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
+        return False  # its exit code is 1 then (measured)
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         gaps = GapLog()
         if not home.is_dir():

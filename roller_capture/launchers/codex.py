@@ -133,6 +133,9 @@ class CodexLauncher:
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(record.get("type") in ("turn.completed", "turn.failed") for record in _records(stdout, start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
+        return False  # its exit code is 1 then (measured)
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         gaps = GapLog()
         if not home.is_dir():

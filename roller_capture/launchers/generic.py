@@ -83,6 +83,11 @@ class GenericLauncher:
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(_records(stdout, "ended", start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:
+        roots = self.session_ids(stdout)
+        ends = [end for end in _records(stdout, "ended", start) if as_id(end.get("session")) in roots]
+        return any(end.get("status") == "failed" for end in ends[-1:])
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:  # noqa: ARG002
         gaps = GapLog()
         if not home.is_dir():

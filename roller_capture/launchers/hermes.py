@@ -111,6 +111,9 @@ class HermesLauncher:
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(True for _ in _turn_ends(stdout, start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
+        return False  # the script around a turn makes an exit code of it
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         gaps = GapLog()
         if not home.is_dir():

@@ -150,6 +150,9 @@ class OpenClawLauncher:
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(True for _ in documents(stdout, start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
+        return False  # its exit code is 1 then (measured)
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         return copy_records(home, target, session_ids)
 

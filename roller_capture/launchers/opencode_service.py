@@ -4,10 +4,17 @@ Measured with 1.18.33: it prints its address; `GET /session/status` names the se
 is told to its parent by an automatic message, which begins a new turn of the parent. There is a moment in which the
 child is idle and the parent not yet at work, so idleness alone says nothing: every launch must have its message, and
 every message an answer.
+
+Whoever reaches the server can have it run commands, and other users of the machine reach loopback too: so it wants a
+password (`OPENCODE_SERVER_PASSWORD`, HTTP basic authentication), which is made for each attempt, and which the attached
+turns find in the same variable.
 """
 
+import base64
 import json
+import os
 import re
+import secrets
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,6 +30,11 @@ from roller_capture.launchers import HarnessCommand
 
 _ADDRESS: Final = re.compile(rb"listening on (http://127\.0\.0\.1:\d{1,5})\b")
 _ADDRESS_FILE: Final = "roller-server-address"
+_KEPT_IN: Final = "roller-server-password"
+_VARIABLE: Final = "OPENCODE_SERVER_PASSWORD"
+_USER: Final = "opencode"
+"""Whom the server expects where no other name is configured."""
+
 _SECONDS: Final = 10.0
 _NOWHERE: Final = Place("server", "json:")
 
@@ -35,8 +47,34 @@ def attached_url(home: Path) -> str:
         raise RollerError("the server of opencode has not told its address", exit_code=1) from None
 
 
+def server_environment(home: Path) -> dict[str, str]:
+    """What server and attached turns of this home need in their environment: the password, made when first asked for.
+
+    Raises `RollerError` when it cannot be kept.
+    """
+    path = home / _KEPT_IN
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
+            stream.write(secrets.token_urlsafe())
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise RollerError(f"{path}: cannot be written ({error.strerror}): make room") from None
+    return {_VARIABLE: _password(home)}
+
+
+def _password(home: Path) -> str:
+    try:
+        return (home / _KEPT_IN).read_text(encoding="ascii")
+    except OSError:
+        raise RollerError("the password of opencode's server is gone", exit_code=1) from None
+
+
 class OpenCodeService:
-    """See `roller_capture.launchers.HarnessService`. It listens on loopback."""
+    """See `roller_capture.launchers.HarnessService`. It listens on loopback, behind the password of its home.
+
+    `environment` holds that of `server_environment`.
+    """
 
     def __init__(self, binary: Path, home: Path, environment: Mapping[str, str]) -> None:
         self._home = home
@@ -76,6 +114,8 @@ class OpenCodeService:
     def _get(self, path: str) -> Any:
         # Without a proxy of the user's: the address is on loopback.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        credentials = base64.b64encode(f"{_USER}:{_password(self._home)}".encode()).decode()
+        opener.addheaders = [("Authorization", f"Basic {credentials}")]
         with opener.open(attached_url(self._home) + path, timeout=_SECONDS) as response:
             return json.load(response)
 

@@ -2,7 +2,7 @@
 
 Measured with 1.6.0: one process takes one prompt; `--session-id ID` in the same working directory goes on with the same
 session and log; the first line of the output names the session; the exit code is 0 also after a turn that failed, so
-how it ended is read from the log. Pi needs Node.js 22.19 or newer.
+how it ended is read from the output. Pi needs Node.js 22.19 or newer.
 """
 
 import os
@@ -148,6 +148,14 @@ class PiLauncher:
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(record.get("type") == "agent_settled" for record in _records(stdout, start))
 
+    def turn_failed(self, stdout: Path, start: int) -> bool:
+        # The exit code is 0 then, too (measured). Failed answers that were asked for again stand before the last one.
+        last = None
+        for record in _records(stdout, start):
+            if _is_assistants(record):
+                last = as_mapping(record.get("message")).get("stopReason")
+        return last in ("error", "aborted")
+
     def copy_native(self, home: Path, target: Path, session_ids: frozenset[str]) -> list[Gap]:
         gaps = GapLog()
         if not home.is_dir():
@@ -223,10 +231,14 @@ def _records(stdout: Path, start: int = 0) -> Iterator[dict[str, Any]]:
         return
 
 
+def _is_assistants(record: Mapping[str, Any]) -> bool:
+    """Whether an answer has ended here, well or not."""
+    return record.get("type") == "message_end" and as_mapping(record.get("message")).get("role") == "assistant"
+
+
 def _is_answer(record: Mapping[str, Any]) -> bool:
-    message = as_mapping(record.get("message"))
-    ended = record.get("type") == "message_end" and message.get("role") == "assistant"
-    return ended and message.get("stopReason") in tuple(COMPLETED_REASONS)
+    reason = as_mapping(record.get("message")).get("stopReason")
+    return _is_assistants(record) and reason in tuple(COMPLETED_REASONS)
 
 
 def _copy(tree: NativeTree, path: PurePosixPath, target: Path, gaps: GapLog) -> None:

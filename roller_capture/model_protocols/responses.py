@@ -187,6 +187,8 @@ class ResponsesFold(TypedFold):
             return self._only_error()
         output = dict(self._response or {})
         output["output"] = self._output_items(output.get("output"))
+        if self._word is not None and output.get("status") in _UNFINISHED:
+            output["status"] = self._word  # the terminal event came without a response
         if self._usage.value:
             output["usage"] = self._usage.value
         result = _read(output, self._warnings)

@@ -129,7 +129,7 @@ def _with_sizes(attempt_dir: Path, files: Any) -> Any:
 def _size(path: Path) -> int:
     try:
         return path.lstat().st_size
-    except OSError:
+    except (OSError, ValueError):  # ValueError: what no file can be named
         return 0
 
 

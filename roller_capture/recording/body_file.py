@@ -46,6 +46,19 @@ class BodyFile:
         except OSError as error:
             self._fail(error)
 
+    def rewrite(self, data: bytes) -> None:
+        """Puts `data` in the place of all that was written."""
+        if self._descriptor is None or self.error is not None:
+            return
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+        except OSError as error:
+            self._fail(error)
+            return
+        self.bytes = 0
+        self.write(data)
+
     def close(self) -> None:
         """Nothing more comes. Does not wait for the disk."""
         descriptor, self._descriptor = self._descriptor, None

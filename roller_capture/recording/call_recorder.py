@@ -14,7 +14,7 @@ from roller_capture.recording.credentials import Credentials, HeaderField
 from roller_capture.recording.endpoints import recorded_path
 from roller_capture.recording.exchange import BodyTimes, Failure, FailurePhase, Progress, RequestHead, ResponseHead
 from roller_capture.recording.failure_text import failure_text
-from roller_capture.recording.headers import content_encoding, header_names, select
+from roller_capture.recording.headers import content_encoding, header_names, select, select_ids
 from roller_capture.recording.response_body import ResponseBody, response_body
 from roller_capture.vocabulary import Protocol
 
@@ -29,7 +29,9 @@ class CallRecorder:
         self._journal: Final = journal
         self._head: Final = head
         self._name: Final = f"{sequence:06d}"
-        self._credentials: Final = Credentials(head.fields, head.path, journal.identity_headers, head.keys)
+        self._credentials: Final = Credentials(
+            head.fields, head.path, journal.identity_headers, head.keys, (value for _, value in head.roller)
+        )
         self._request: BodyFile | None = None
         self._response: ResponseBody | None = None
         self._progress: Final = Progress()
@@ -39,6 +41,7 @@ class CallRecorder:
 
     def _write_head(self, sequence: int, head: RequestHead, protocol: Protocol) -> None:
         stored = select(head.fields, self._journal.identity_headers, self._credentials)
+        roller, withheld = select_ids(head.roller, self._credentials)
         self._journal.event(
             "request_headers",
             flow=self.flow,
@@ -51,9 +54,9 @@ class CallRecorder:
             path=recorded_path(head.path, self._credentials, opaque=False),
             http_version=head.http_version,
             headers=stored.headers,
-            other_headers=stored.other,
-            roller_headers=[[name, self._credentials.masked_text(value)] for name, value in head.roller],
-            content_encoding=content_encoding(head.fields),
+            other_headers=[*stored.other, *withheld],
+            roller_headers=[list(pair) for pair in roller],
+            content_encoding=stored.content_encoding,
             **({} if head.credential is None else {"credential": head.credential}),
         )
 

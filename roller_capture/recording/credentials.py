@@ -20,20 +20,27 @@ HeaderField = tuple[bytes, bytes]
 SHORTEST_SECRET: Final = 6
 """Bytes. Masking shorter values would blot out ordinary words, and no credential is that short."""
 
-_ALWAYS_SECRET: Final = frozenset(
-    ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
-)
+MOST_SECRETS: Final = 256
+"""No client sends more. To look for so many in everything would hold up the traffic, so then nothing is told apart."""
+
+MADE_UP_PREFIX: Final = "roller-dummy-"
+"""How the keys begin that `collect` makes up: they open nothing."""
+
+_ALWAYS_SECRET: Final = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key"))
 _SECRET_WORDS: Final = re.compile(r"token|secret|key|auth|passw|passphrase|cookie|credential|jwt|signature|sig$|^code$")
 _SCHEMES: Final = frozenset((b"basic", b"bearer", b"digest", b"negotiate", b"token"))
 _PARAMETER: Final = re.compile(rb"=\s*\"?([^\s\",]{16,})")
+_UNMISTAKABLE: Final = re.compile(rb"(?=.*[0-9])(?=.*[A-Za-z])\S{20,}")
+"""What is no word that a model could mean: placeholders for keys (`ollama`, `sk-no-key-required`) are words."""
 
 
 class Credentials:
     """The secrets of one request.
 
     `fields` are its headers, without `x-roller-*`; `path` is the request target; `known` are keys that are secret in
-    any case. A value of a merely suspicious header is no secret when the harness also sends it in one of its `identity`
-    headers, for then it is a native id.
+    any case; `ids` are the values of our own headers. What the harness also sends in one of its `identity` headers, or
+    in ours, is a native id, and no secret only because it stands somewhere suspicious too: in a cookie, a query, a
+    header with `key` in its name. In an authorization or key header it stays one.
     """
 
     def __init__(
@@ -42,41 +49,53 @@ class Credentials:
         path: str = "",
         identity: Iterable[str] = (),
         known: Iterable[bytes] = (),
+        ids: Iterable[str] = (),
     ) -> None:
         identity_names = frozenset(identity)
-        identity_values = {value for name, value in fields if _lower(name) in identity_names}
-        found: set[bytes] = set(known)
+        native_ids = {value for name, value in fields if _lower(name) in identity_names}
+        native_ids.update(value.encode("utf-8", "surrogateescape") for value in ids)
+        certain: set[bytes] = set(known)
+        suspected: set[bytes] = set(_path_secrets(path))
         for raw_name, value in fields:
             name = _lower(raw_name)
             if name in _ALWAYS_SECRET:
-                found.update(_header_secrets(name, value))
+                certain.update(_header_secrets(name, value))
             elif name not in identity_names and _SECRET_WORDS.search(name):
-                found.update(secret for secret in _header_secrets(name, value) if secret not in identity_values)
-        found.update(_path_secrets(path))
-        self.values: Final = tuple(
-            sorted((secret for secret in found if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)
-        )
+                suspected.update(_header_secrets(name, value))
+        found = {secret for secret in certain | (suspected - native_ids) if len(secret) >= SHORTEST_SECRET}
+        self._too_many: Final = len(found) > MOST_SECRETS
+        self.values: Final = () if self._too_many else tuple(sorted(found, key=len, reverse=True))
+        self._certain: Final = certain
 
     def __bool__(self) -> bool:
-        return bool(self.values)
+        return self._too_many or bool(self.values)
 
     def found_in(self, text: str) -> bool:
         """Whether `text`, as it stands or percent-decoded, holds one of the secrets."""
-        if not self.values:
+        if not self:
             return False
         data = text.encode("utf-8", "surrogateescape")
-        return any(secret in data or secret in unquote_to_bytes(data) for secret in self.values)
+        plain = unquote_to_bytes(data)
+        return self._too_many or any(secret in data or secret in plain for secret in self.values)
 
     def masked_text(self, text: str) -> str:
         """`text` with every secret in it replaced by `*`."""
-        if not self.values:
+        if not self:
             return text
         return self.masker.mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     @cached_property
     def masker(self) -> "Masker":
         """Finds the secrets in any of their forms."""
-        return Masker(self.values)
+        return _BlindMasker() if self._too_many else Masker(self.values)
+
+    @cached_property
+    def masker_of_answers(self) -> "Masker":
+        """Finds what no answer of a model holds unless somebody echoes it: real keys, by header and look."""
+        made_up = MADE_UP_PREFIX.encode()
+        return Masker(
+            secret for secret in self._certain if _UNMISTAKABLE.fullmatch(secret) and not secret.startswith(made_up)
+        )
 
 
 class Masker:
@@ -84,7 +103,6 @@ class Masker:
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self.patterns: Final = tuple(sorted({form for secret in secrets for form in _forms(secret)}))
-        self._longest: Final = max(map(len, self.patterns), default=1)
 
     def mask(self, data: bytes) -> bytes:
         """`data` without secrets, of the same length."""
@@ -102,11 +120,25 @@ class Masker:
 
     def open_end(self, data: bytes) -> int:
         """How many bytes at the end of `data` could be the beginning of a secret."""
-        for length in range(min(len(data), self._longest - 1), 0, -1):
-            tail = data[-length:]
-            if any(pattern.startswith(tail) for pattern in self.patterns):
-                return length
-        return 0
+        longest = 0
+        for pattern in self.patterns:
+            place = data.find(pattern[:1], max(0, len(data) - len(pattern) + 1))
+            while 0 <= place < len(data) - longest:
+                if pattern.startswith(data[place:]):
+                    longest = len(data) - place
+                place = data.find(pattern[:1], place + 1)
+        return longest
+
+
+class _BlindMasker(Masker):
+    """Masks everything: for a request with more secrets than can be looked for."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def intervals(self, data: bytes) -> list[tuple[int, int]]:
+        """All of it."""
+        return [(0, len(data))] if data else []
 
 
 class StreamMasker:
@@ -183,8 +215,9 @@ def _path_secrets(path: str) -> Iterable[bytes]:
             yield value.encode("utf-8", "surrogateescape")
             yield unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
     for userinfo in re.findall(r"//([^/@?#]+)@", plain):
-        yield userinfo.encode("utf-8", "surrogateescape")
-        yield userinfo.rpartition(":")[2].encode("utf-8", "surrogateescape")
+        for secret in (userinfo, userinfo.rpartition(":")[2]):
+            yield secret.encode("utf-8", "surrogateescape")
+            yield unquote_to_bytes(secret.encode("utf-8", "surrogateescape"))
 
 
 def _unquoted(value: bytes) -> bytes:

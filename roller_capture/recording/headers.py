@@ -44,18 +44,41 @@ class StoredHeaders:
     headers: list[tuple[str, str]]
     other: list[str]
 
+    @property
+    def content_encoding(self) -> str | None:
+        """Like the function of this name, of what may be stored."""
+        return _codings(value for name, value in self.headers if name == "content-encoding")
+
 
 def select(fields: Sequence[HeaderField], identity: frozenset[str], credentials: Credentials) -> StoredHeaders:
-    """Splits headers into values that may be stored and names. A credential inside an allowed value is masked."""
+    """Splits headers into values that may be stored and names. A credential inside an allowed value is masked.
+
+    A native id is stored whole or not at all: two ids that were masked would look like one.
+    """
     kept: list[tuple[str, str]] = []
     other: dict[str, None] = {}
     for raw_name, raw_value in fields:
         name = text(raw_name).lower()
-        if name in identity or name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
+        if name in identity:
+            ids, withheld = select_ids([(name, text(raw_value))], credentials)
+            kept += ids
+            other.update(dict.fromkeys(withheld))
+        elif name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
             kept.append((name, credentials.masked_text(text(raw_value))))
         else:
-            other[credentials.masked_text(name)] = None
+            other[credentials.masked_text(text(raw_name)).lower()] = None
     return StoredHeaders(kept, list(other))
+
+
+def select_ids(pairs: Iterable[tuple[str, str]], credentials: Credentials) -> tuple[list[tuple[str, str]], list[str]]:
+    """The pairs of native ids that hold no credential, and the names of the others, whose values are not stored."""
+    kept, withheld = [], []
+    for name, value in pairs:
+        if credentials.masked_text(value) == value:
+            kept.append((name, value))
+        else:
+            withheld.append(name)
+    return kept, withheld
 
 
 def split_roller(fields: Sequence[HeaderField]) -> tuple[list[HeaderField], list[tuple[str, str]]]:
@@ -73,7 +96,7 @@ def split_roller(fields: Sequence[HeaderField]) -> tuple[list[HeaderField], list
 
 def header_names(fields: Iterable[HeaderField], credentials: Credentials) -> list[str]:
     """The names of all headers, in lower case, each once."""
-    return list(dict.fromkeys(credentials.masked_text(text(name).lower()) for name, _ in fields))
+    return list(dict.fromkeys(credentials.masked_text(text(name)).lower() for name, _ in fields))
 
 
 def values(fields: Iterable[HeaderField], name: str) -> list[str]:
@@ -83,7 +106,11 @@ def values(fields: Iterable[HeaderField], name: str) -> list[str]:
 
 def content_encoding(fields: Iterable[HeaderField]) -> str | None:
     """The content codings in the order in which they were applied, or `None` when there are none."""
-    return ", ".join(values(fields, "content-encoding")).strip().lower() or None
+    return _codings(values(fields, "content-encoding"))
+
+
+def _codings(values: Iterable[str]) -> str | None:
+    return ", ".join(values).strip().lower() or None
 
 
 def content_length(fields: Iterable[HeaderField]) -> int | None:

@@ -1,13 +1,15 @@
-"""How a response body is stored: as it came, or without the credentials that an error body echoes.
+"""How a response body is stored: as it came, or without the credentials that it echoes.
 
-Only the stored copy is ever changed, and only outside 2xx (docs/working-files.md, `masked`).
+Only the stored copy is ever changed (docs/working-files.md, `masked`). In an error body (not 2xx) everything counts
+that may be a credential; in any other only what is one beyond doubt, since an answer has to stay what it was. Any other
+matters too: services report errors with status 200, and within streams.
 """
 
 from typing import Any, Final, Protocol
 
 from roller_capture.model_protocols.content_coding import decode_body
 from roller_capture.recording.body_file import BodyFile
-from roller_capture.recording.credentials import Credentials, StreamMasker
+from roller_capture.recording.credentials import Credentials, Masker, StreamMasker
 
 LARGEST_CHECKED_BODY: Final = 8 * 1024 * 1024
 """Bytes. A content-encoded error body is kept in memory up to here, and not stored at all beyond."""
@@ -37,11 +39,15 @@ class ResponseBody(Protocol):
 
 def response_body(file: BodyFile, status: int, encoding: str | None, credentials: Credentials) -> ResponseBody:
     """The way to store the body of a response with this status and content coding."""
-    if 200 <= status < 300 or not credentials:
+    if not credentials:
         return PlainBody(file)
+    is_answer = 200 <= status < 300
+    if is_answer and not credentials.masker_of_answers.patterns:
+        return PlainBody(file)
+    masker = credentials.masker_of_answers if is_answer else credentials.masker
     if encoding in (None, "identity"):
-        return MaskedBody(file, credentials)
-    return CheckedBody(file, encoding or "", credentials)
+        return MaskedBody(file, masker)
+    return CheckedAnswer(file, encoding or "", masker) if is_answer else CheckedBody(file, encoding or "", masker)
 
 
 class PlainBody:
@@ -67,11 +73,11 @@ class PlainBody:
 
 
 class MaskedBody(PlainBody):
-    """An error body as it came, with the request's credentials blotted out."""
+    """A body as it came, with the request's credentials blotted out."""
 
-    def __init__(self, file: BodyFile, credentials: Credentials) -> None:
+    def __init__(self, file: BodyFile, masker: Masker) -> None:
         super().__init__(file)
-        self._masker: Final = StreamMasker(credentials.masker)
+        self._masker: Final = StreamMasker(masker)
 
     def write(self, data: bytes) -> None:
         """Stores the chunk, but for an end that may be the beginning of a secret."""
@@ -89,10 +95,10 @@ class CheckedBody(PlainBody):
 
     ends_slowly = True
 
-    def __init__(self, file: BodyFile, encoding: str, credentials: Credentials) -> None:
+    def __init__(self, file: BodyFile, encoding: str, masker: Masker) -> None:
         super().__init__(file)
         self._encoding: Final = encoding
-        self._credentials: Final = credentials
+        self._masker: Final = masker
         self._chunks: list[bytes] = []
         self._size = 0
 
@@ -108,13 +114,12 @@ class CheckedBody(PlainBody):
         """Stores the wire bytes if they hold no secret, else the decoded and masked text, else nothing."""
         encoded = b"".join(self._chunks)
         self._chunks.clear()
-        decoded = self._decode(encoded) if self._size <= LARGEST_CHECKED_BODY else None
-        masker = self._credentials.masker
+        decoded = _decoded(encoded, self._encoding) if self._size <= LARGEST_CHECKED_BODY else None
         if decoded is None:
             self.masked = "decoded"
-        elif masker.intervals(decoded) or masker.intervals(encoded):
+        elif self._masker.intervals(decoded) or self._masker.intervals(encoded):
             self.masked = "decoded"
-            self._file.write(masker.mask(decoded))
+            self._file.write(self._masker.mask(decoded))
         else:
             self._file.write(encoded)
         super().finish()
@@ -123,7 +128,41 @@ class CheckedBody(PlainBody):
         """Where the body is; `None` when it could not be checked and so was not stored."""
         return None if self.masked and not self._file.bytes else self._file.describe()
 
-    def _decode(self, encoded: bytes) -> bytes | None:
-        """What the body says, as far as it can be decoded; `None` when that cannot be known."""
-        body = decode_body(encoded, self._encoding, limit=LARGEST_DECODED_BODY)
-        return None if body.too_large or body.unknown is not None else body.data
+
+class CheckedAnswer(PlainBody):
+    """A content-encoded answer: stored as it comes, and put right at its end should it hold a key. One that is too
+    large to be checked stays as it came."""
+
+    ends_slowly = True
+
+    def __init__(self, file: BodyFile, encoding: str, masker: Masker) -> None:
+        super().__init__(file)
+        self._encoding: Final = encoding
+        self._masker: Final = masker
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Stores the chunk, and keeps it for the check."""
+        super().write(data)
+        self._size += len(data)
+        if self._size <= LARGEST_CHECKED_BODY:
+            self._chunks.append(data)
+        else:
+            self._chunks.clear()
+
+    def finish(self) -> None:
+        """Checks what the body says."""
+        encoded = b"".join(self._chunks)
+        self._chunks.clear()
+        decoded = _decoded(encoded, self._encoding)
+        if decoded is not None and self._masker.intervals(decoded):
+            self.masked = "decoded"
+            self._file.rewrite(self._masker.mask(decoded))
+        super().finish()
+
+
+def _decoded(encoded: bytes, encoding: str) -> bytes | None:
+    """What a body says, as far as it can be decoded; `None` when that cannot be known."""
+    body = decode_body(encoded, encoding, limit=LARGEST_DECODED_BODY)
+    return None if body.too_large or body.unknown is not None else body.data

@@ -17,18 +17,25 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_C
 
 
 def make_private_directory(path: Path) -> None:
-    """Makes `path` (and its parents) where missing, with mode 0700. Raises `RollerError` when that cannot be."""
+    """Makes `path` (and its parents) where missing, with mode 0700. Raises `RollerError` when that cannot be.
+
+    A parent that others can write to would let them put another folder in the place of this one.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            path.mkdir(mode=0o700)
-        except FileExistsError:
-            if path.is_dir():
-                return
-            raise
-        path.chmod(0o700)
+        for folder in (*reversed(path.parents), path):
+            _make_where_missing(folder)
     except OSError as error:
         raise file_above(path) or refusal(path, "cannot be made", error) from None
+
+
+def _make_where_missing(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError:  # it is there, in a file system that cannot be written to as well
+        if folder.is_dir():
+            return
+        raise
+    folder.chmod(0o700)
 
 
 class WorkFolder:

@@ -56,7 +56,12 @@ def content_of(request: ModelRequest, reply: Reply) -> Content:
     """The parts of a 200 answer, with the nonce in text and ids."""
     dialect, nonce = DIALECTS[request.protocol], request.nonce
     tools = tuple(
-        ToolCall(tool.name, json.dumps(dict(tool.arguments)), tool.tool_id or f"{dialect.tool_prefix}{nonce}{index}")
+        ToolCall(
+            tool.name,
+            json.dumps(dict(tool.arguments)),
+            tool.tool_id or f"{dialect.tool_prefix}{nonce}{index}",
+            tool.kind,
+        )
         for index, tool in enumerate(reply.tools)
     )
     stream_options = request.body.get("stream_options")

@@ -3,7 +3,7 @@
 Each scenario is a function that returns a fresh `Scenario`; `SCENARIOS` lists them by name. Tool names and arguments
 are Codex's own. It has two generations of delegating tools, `multi_agent_v1` and `collaboration` (v2); which of them a
 model is offered depends on its name and on a feature. Scenarios that both can play are made for either, and take the
-one that the request declares. `ARGUMENTS` and `MODELS` say what a run needs beside its scenario.
+one that the request declares. `ARGUMENTS` says what a run needs beside its scenario, which may be a model by name.
 
 A delegation always returns at once; a parent that wants the result has to wait for it by a tool call. So an agent that
 has nothing else left to say waits as long as an answer of its children is missing in its request.
@@ -519,6 +519,28 @@ def killed() -> Scenario:
     return ended_when_held(scenario, "child-k")
 
 
+def searched_tools() -> Scenario:
+    """The root is not offered the delegating tools until it has searched for them; for a model whose tools are loaded
+    later."""
+    search = ToolUse("tool_search", {"query": "spawn an agent", "limit": 8}, kind="tool_search_call")
+    return _scenario(
+        "searched-tools",
+        root(
+            Reply(text="Searching.", tools=(search,)),
+            Reply(text="Delegating.", tools=(delegate("CHILD-A"),)),
+            Reply(text="All done."),
+        ),
+        worker("CHILD-A", ["child-a"], "The answer is 41."),
+    )
+
+
+def code_mode() -> Scenario:
+    """The root runs a piece of JavaScript, as a custom tool; for a model in code mode."""
+    code = 'const run = await tools.exec_command({cmd: "echo from-code"}); text(JSON.stringify(run));'
+    run = ToolUse("exec", {"input": code}, kind="custom_tool_call")
+    return _scenario("code-mode", root(Reply(text="Running.", tools=(run,)), Reply(text="All done.")))
+
+
 def review() -> Scenario:
     """A code review, which a thread of its own makes; to be run with the profile `review`."""
     return _scenario("review", AgentScript(("reviewer",), ROOT, (Reply(tools=(shell("ls"),)), Reply(text="Fine."))))
@@ -605,6 +627,8 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "forked-late": forked_late,
     "compaction": compaction,
     "cross-process-resume": cross_process_resume,
+    "searched-tools": searched_tools,
+    "code-mode": code_mode,
     "review": review,
     "guardian": guardian,
     "killed": killed,

@@ -15,6 +15,7 @@ class ToolCall:
     name: str
     arguments: str
     tool_id: str
+    kind: str = "function_call"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What to say to DeepSeek Harness (0.2.1rc2) so that it delegates, fails and breaks in a known way.
 
-Each scenario is a function that returns a fresh `Scenario`; `SCENARIOS` lists them by name, `PROFILES` says with which
-profile each is run where it is not the default one, and `ARGUMENTS` what else the harness has to be given. Tool names
-and arguments are the harness's own: `subagent` is always in the background, `workflow` waits for its agents.
+Each scenario is a function that returns a fresh `Scenario`; `SCENARIOS` lists them by name, `ARGUMENTS` says what else
+the harness has to be given. Tool names and arguments are the harness's own: `subagent` is always in the background,
+`workflow` waits for its agents. What delegates needs profile `sdk` or `headless`, and only the latter makes up titles.
 """
 
 import re
@@ -21,7 +21,15 @@ LONG: Final = "A longer text, so that its stream can be broken in the middle of 
 PATCH: Final = "patch.yml"
 """Name of the file, in the working folder, with a scenario's changes to the harness's configuration."""
 
+DELEGATION_TOOLS: Final = ("subagent", "subagent_fork", "workflow", "send_message")
+"""With the last one an agent sends a message: to a child that has ended, that is a further delegation."""
+
+SESSION_HEADER: Final = "x-deepseek-harness-session-id"
+_RESPONSES_SESSION_HEADER: Final = "session_id"
 _COMPACTION_HEADER: Final = "x-deepseek-harness-compact"
+_LONGEST_WAIT: Final = 30.0
+"""Seconds that one request waits for another; when one is up, the run differs from the scenario."""
+
 _STARTED: Final = re.compile(r"started subagent ([0-9a-f-]{36})")
 _PARENT: Final = re.compile(r'parent agent id is "([^"]+)"')
 
@@ -82,15 +90,10 @@ def _scenario(name: str, the_root: AgentScript, *children: AgentScript, patch: s
 
     def decide(request: ModelRequest) -> Reply:
         # Only the call that makes up a title has no tools.
-        return script(_conversation(request)) if request.tool_names else Reply(text="A title", owner="root")
+        return script(request) if request.tool_names else Reply(text="A title", owner="root")
 
     files = {} if patch is None else {PATCH: patch}
     return Scenario(name, f"{ROOT}: do what the scenario {name} says.", decide, files=files)
-
-
-def _conversation(request: ModelRequest) -> ModelRequest:
-    """The request without the session log that the harness sends along, which quotes failed answers too."""
-    return replace(request, body={name: value for name, value in request.body.items() if name != "dsh_session_log"})
 
 
 def ordinary() -> Scenario:
@@ -138,20 +141,44 @@ def parallel() -> Scenario:
 
 
 def identical_prompts() -> Scenario:
-    """Two children in one turn with the same prompt, down to the byte; the first to ask ends last."""
+    """Two children in one turn with the same prompt, down to the byte; the one that was started first ends last."""
     children = (delegate("CHILD-SAME"), delegate("CHILD-SAME"))
     scenario = _scenario(
         "identical-prompts",
         root(Reply(text="Delegating twice.", tools=children), Reply(text="Waiting."), Reply(text="All done.")),
         worker("CHILD-SAME", ["child-1", "child-2"], "An answer."),
     )
-    decide = scenario.decide
+    decide = _in_order_of_launch(scenario.decide, "CHILD-SAME")
 
-    def first_asked_ends_last(request: ModelRequest) -> Reply:
+    def first_ends_last(request: ModelRequest) -> Reply:
         reply = decide(request)
         return replace(reply, delay=1.0) if reply.owner == "child-1" and not reply.tools else reply
 
-    return replace(scenario, decide=first_asked_ends_last)
+    return replace(scenario, decide=first_ends_last)
+
+
+def _in_order_of_launch(decide: Callable[[ModelRequest], Reply], marker: str) -> Callable[[ModelRequest], Reply]:
+    """Of two children whose prompt holds `marker`, the one of the first tool call is answered first, whichever asks
+    first: the harness tells its parent which session each tool call has started."""
+    launched: list[str] = []
+    told, first_was_answered = threading.Event(), threading.Event()
+
+    def wait_for_turn(request: ModelRequest) -> Reply:
+        if marker in request.prompt_text:
+            told.wait(_LONGEST_WAIT)
+            session = request.headers.get(SESSION_HEADER, request.headers.get(_RESPONSES_SESSION_HEADER))
+            if session in launched[1:]:
+                first_was_answered.wait(_LONGEST_WAIT)
+            reply = decide(request)
+            first_was_answered.set()
+            return reply
+        started = [found[1] for result in request.tool_results if (found := _STARTED.search(result.text))]
+        if len(started) > 1 and not told.is_set():
+            launched.extend(started)
+            told.set()
+        return decide(request)
+
+    return wait_for_turn
 
 
 def file_sharing() -> Scenario:
@@ -196,10 +223,10 @@ def tool_configs() -> Scenario:
 
 
 def workflow_parallel() -> Scenario:
-    """A workflow that runs two agents side by side, and waits for both."""
+    """A workflow that runs two agents side by side, the second with another model, and waits for both."""
     script = (
         'const one = () => agent("CHILD-P1: do your part.");\n'
-        'const two = () => agent("CHILD-P2: do your part.");\n'
+        'const two = () => agent("CHILD-P2: do your part.", {model: "other-model"});\n'
         "return {both: await parallel([one, two])};"
     )
     return _scenario(
@@ -440,15 +467,6 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "wait-ceiling": wait_ceiling,
 }
 """Every scenario by its name."""
-
-_WITHOUT_DELEGATION: Final = frozenset(
-    {"ordinary", "compaction", "cross-process-resume", "cut-stream", "killed-root", "retries", "refused"}
-)
-
-PROFILES: Final[Mapping[str, str]] = {
-    name: "headless" if name == "title" else "sdk" for name in SCENARIOS if name not in _WITHOUT_DELEGATION
-}
-"""The profile of each scenario that the default one (`sdk-minimal`, without delegation) cannot run."""
 
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "compaction": ("--patch", PATCH, "--max-tokens", "200"),

@@ -230,6 +230,16 @@ def child_failure(status: int) -> Scenario:
     )
 
 
+def root_failure() -> Scenario:
+    """The root's last answer fails with an HTTP error for good."""
+    return _scenario("root-failure", root(Reply(text="Listing.", tools=(shell("ls"),)), Reply(status=400)))
+
+
+def resumed_failure() -> Scenario:
+    """For two prompts: the second one's answer fails with an HTTP error for good."""
+    return _scenario("resumed-failure", root(Reply(text="The first turn is done."), Reply(status=400)))
+
+
 def iteration_limit() -> Scenario:
     """A child that is at work until its limit of turns; Hermes then has it sum up, in a call beside the turns."""
     busy = tuple(Reply(tools=(shell(f"echo {number}"),)) for number in range(3))
@@ -425,6 +435,8 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "nested-refused": nested_refused,
     "child-failure": lambda: child_failure(400),
     "child-failure-500": lambda: child_failure(500),
+    "root-failure": root_failure,
+    "resumed-failure": resumed_failure,
     "iteration-limit": iteration_limit,
     "cut-root": cut_root,
     "cut-early": cut_early,

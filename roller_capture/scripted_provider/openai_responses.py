@@ -1,11 +1,13 @@
 """Answers in the OpenAI Responses protocol."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
-from roller_capture.scripted_provider.content import Content, Event, pieces, sse, with_id
+from roller_capture.scripted_provider.content import Content, Event, ToolCall, pieces, sse, with_id
 
 _ENCRYPTED = "c2NyaXB0ZWQ="
 _UNFINISHED = ("incomplete", "max_output_tokens", "content_filter")
@@ -23,12 +25,19 @@ def _items(content: Content) -> list[dict[str, Any]]:
         part = {"type": "output_text", "text": content.text, "annotations": []}
         identity = {"id": f"msg_{content.nonce}", "type": "message", "role": "assistant"}
         items.append({**identity, "status": "completed", "content": [part]})
-    for index, tool in enumerate(content.tools):
-        namespace, _, name = tool.name.rpartition("/")
-        item = {"id": f"fc_{content.nonce}{index}", "type": "function_call", "status": "completed", "name": name}
-        item |= {"arguments": tool.arguments, "call_id": tool.tool_id}
-        items.append(item | ({"namespace": namespace} if namespace else {}))
+    items += [_call(f"{content.nonce}{index}", tool) for index, tool in enumerate(content.tools)]
     return items
+
+
+def _call(mark: str, tool: ToolCall) -> dict[str, Any]:
+    namespace, _, name = tool.name.rpartition("/")
+    common = {"type": tool.kind, "status": "completed", "call_id": tool.tool_id}
+    if tool.kind == "tool_search_call":
+        return {"id": f"tsc_{mark}", **common, "execution": "client", "arguments": json.loads(tool.arguments)}
+    named = {**common, "name": name, **({"namespace": namespace} if namespace else {})}
+    if tool.kind == "custom_tool_call":
+        return {"id": f"ctc_{mark}", **named, "input": json.loads(tool.arguments)["input"]}
+    return {"id": f"fc_{mark}", **named, "arguments": tool.arguments}
 
 
 def body(content: Content) -> dict[str, Any]:
@@ -81,24 +90,25 @@ def _message_events(emit: _Emit, index: int, item: dict[str, Any]) -> Iterator[E
     yield emit("response.content_part.done", **where, part=part)
 
 
-def _call_events(emit: _Emit, index: int, item: dict[str, Any]) -> Iterator[Event]:
+def _text_events(name: str, member: str, emit: _Emit, index: int, item: dict[str, Any]) -> Iterator[Event]:
+    """An item with one member that comes in pieces."""
     where = {"item_id": item["id"], "output_index": index}
-    yield emit(
-        "response.output_item.added", output_index=index, item={**item, "status": "in_progress", "arguments": ""}
-    )
-    for piece in pieces(item["arguments"]):
-        yield emit("response.function_call_arguments.delta", **where, delta=piece)
-    yield emit("response.function_call_arguments.done", **where, arguments=item["arguments"])
+    yield emit("response.output_item.added", output_index=index, item={**item, "status": "in_progress", member: ""})
+    for piece in pieces(item[member]):
+        yield emit(f"response.{name}.delta", **where, delta=piece)
+    yield emit(f"response.{name}.done", **where, **{member: item[member]})
 
 
-def _reasoning_events(emit: _Emit, index: int, item: dict[str, Any]) -> Iterator[Event]:
+def _whole_events(emit: _Emit, index: int, item: dict[str, Any]) -> Iterator[Event]:
     yield emit("response.output_item.added", output_index=index, item=item)
 
 
 _ITEM_EVENTS: dict[str, Callable[[_Emit, int, dict[str, Any]], Iterator[Event]]] = {
     "message": _message_events,
-    "function_call": _call_events,
-    "reasoning": _reasoning_events,
+    "function_call": partial(_text_events, "function_call_arguments", "arguments"),
+    "custom_tool_call": partial(_text_events, "custom_tool_call_input", "input"),
+    "tool_search_call": _whole_events,
+    "reasoning": _whole_events,
 }
 
 

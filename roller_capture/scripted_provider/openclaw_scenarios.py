@@ -13,12 +13,26 @@ from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
 from roller_capture.scripted_provider.request import ModelRequest
-from roller_capture.scripted_provider.scenario import Scenario, ended_when_held
+from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 
 ROOT = "ROOT-TASK"
+_PAIR = 2
+_LONGEST_WAIT = 60.0
+_CHILD_KEY = re.compile(r'"childSessionKey": "([^"]+)"')
+_OWN_KEY = re.compile(rb"Your session: (agent:[\w:-]+)")
+"""In a child's system prompt."""
 LONG = "A longer text, so that its stream can be broken in the middle of it and not only at an end. "
+DELEGATION_TOOLS = ("sessions_spawn", "sessions_send")
 _YIELD = ToolUse("sessions_yield", {"message": "waiting for the subtasks"})
+
+
+_TOO_LONG_ERROR = {
+    "message": "This model's maximum context length is 8192 tokens, your messages resulted in 9000 tokens. {nonce}",
+    "type": "invalid_request_error",
+    "code": "context_length_exceeded",
+}
+_TOO_LONG = Reply(status=400, error_body=json.dumps({"error": _TOO_LONG_ERROR}))
 
 
 def shell(command: str) -> ToolUse:
@@ -62,25 +76,41 @@ def single() -> Scenario:
 
 def parallel() -> Scenario:
     """Two children in one turn with different prompts; the one that was started first ends last."""
-    slow = AgentScript(["child-a"], "CHILD-A", (Reply(tools=(shell("echo a"),)), Reply(text="Answer A.", delay=1.5)))
-    children = (spawn("CHILD-A"), spawn("CHILD-B"))
-    return _scenario("parallel", _delegating(*children), slow, worker("CHILD-B", ["child-b"], "Answer B."))
+    slow = AgentScript(["child-p"], "CHILD-P", (Reply(tools=(shell("echo p"),)), Reply(text="Answer P.", delay=1.5)))
+    children = (spawn("CHILD-P"), spawn("CHILD-R"))
+    return _scenario("parallel", _delegating(*children), slow, worker("CHILD-R", ["child-r"], "Answer R."))
 
 
 def identical_prompts() -> Scenario:
-    """Two children in one turn with the same task, down to the byte; the first to ask ends last."""
-    scenario = _scenario(
-        "identical-prompts",
-        _delegating(spawn("CHILD-SAME"), spawn("CHILD-SAME")),
-        worker("CHILD-SAME", ["child-1", "child-2"], "An answer."),
-    )
-    decide = scenario.decide
+    """Two children in one turn with the same task, down to the byte; the one that was started first ends last.
 
-    def first_asked_ends_last(request: ModelRequest) -> Reply:
-        reply = decide(request)
+    Which child came of which tool call, the wire itself says: the tool results name the children's session keys, and
+    each child's system prompt names its own. So the children are answered once the root has shown both results.
+    """
+    roots = Script([_delegating(spawn("CHILD-SAME"), spawn("CHILD-SAME"))])
+    started: dict[str, Script] = {}
+    known = threading.Event()
+
+    def decide(request: ModelRequest) -> Reply:
+        own = _OWN_KEY.search(request.raw)
+        if own is None:
+            _note_children(request, started)
+            if len(started) == _PAIR:
+                known.set()
+            return roots(request)
+        known.wait(_LONGEST_WAIT)
+        reply = started[own[1].decode()](request)
         return replace(reply, delay=1.0) if reply.owner == "child-1" and not reply.tools else reply
 
-    return replace(scenario, decide=first_asked_ends_last)
+    return Scenario("identical-prompts", f"{ROOT}: do what the scenario identical-prompts says.", decide)
+
+
+def _note_children(request: ModelRequest, started: dict[str, Script]) -> None:
+    """A script for each child that a tool result names, in the order of the tool calls: their ids end in it."""
+    for result in sorted(request.tool_results):
+        key = _CHILD_KEY.search(result.text)
+        if key is not None and key[1] not in started:
+            started[key[1]] = Script([worker("CHILD-SAME", [f"child-{len(started) + 1}"], "An answer.")])
 
 
 def file_sharing() -> Scenario:
@@ -105,16 +135,9 @@ def tool_configs() -> Scenario:
     """A child that is a leaf has fewer tools than the root; one that works elsewhere has another prompt."""
     return _scenario(
         "tool-configs",
-        _delegating(spawn("CHILD-R", lightContext=True), spawn("CHILD-M", thinking="off")),
-        worker("CHILD-R", ["reader"], "Read."),
+        _delegating(spawn("CHILD-L", lightContext=True), spawn("CHILD-M", thinking="off")),
+        worker("CHILD-L", ["leaf"], "Read."),
         worker("CHILD-M", ["other"], "Done."),
-    )
-
-
-def refused_spawn() -> Scenario:
-    """A delegation that OpenClaw refuses: it asks for an agent that there is not. No child comes of it."""
-    return _scenario(
-        "refused-spawn", root(Reply(tools=(spawn("CHILD-X", agentId="nobody"),)), Reply(text="Refused, so be it."))
     )
 
 
@@ -191,11 +214,8 @@ def resumed_child() -> Scenario:
 
 def child_session_key(request: ModelRequest) -> str | None:
     """The session key that the result of the first delegation names."""
-    for result in request.tool_results:
-        _, found, rest = result.text.partition('"childSessionKey": "')
-        if found:
-            return rest.partition('"')[0]
-    return None
+    found = (_CHILD_KEY.search(result.text) for result in request.tool_results)
+    return next((match[1] for match in found if match is not None), None)
 
 
 def stopped_child() -> Scenario:
@@ -256,11 +276,8 @@ def several_turns() -> Scenario:
 def compaction() -> Scenario:
     """To be run with a second prompt, in which the service says that the context is too long: the harness has the first
     turn summed up and tries again."""
-    message = "This model's maximum context length is 8192 tokens, your messages resulted in 9000 tokens. {nonce}"
-    error = {"error": {"message": message, "type": "invalid_request_error", "code": "context_length_exceeded"}}
-    too_long = Reply(status=400, error_body=json.dumps(error))
     much = Reply(text="Much to read.", tools=(shell("seq 1 30000"),))
-    last = (too_long, Reply(text="All done."))
+    last = (_TOO_LONG, Reply(text="All done."))
     scenario = _scenario("compaction", root(much, much, much, Reply(text="The first turn is done."), last))
     decide = scenario.decide
 
@@ -271,10 +288,19 @@ def compaction() -> Scenario:
     return replace(scenario, decide=after_the_summary)
 
 
-def cut_stream() -> Scenario:
-    """The root's answer is cut in the middle of its text, then comes whole."""
-    broken = Reply(text=LONG * 3, cut_after=4)
-    return _scenario("cut-stream", root(Reply(tools=(shell("echo x"),)), (broken, Reply(text="All done."))))
+def compaction_again() -> Scenario:
+    """One turn, of a session that holds much already: the service says once that the context is too long."""
+    answered = threading.Event()
+    scenario = _scenario("compaction-again", root(Reply(text="All done.")))
+
+    def too_long_once(request: ModelRequest) -> Reply:
+        reply = scenario.decide(request)
+        if reply.owner != "root" or answered.is_set():
+            return reply
+        answered.set()
+        return replace(_TOO_LONG, owner="root")
+
+    return replace(scenario, decide=too_long_once)
 
 
 def cut_child() -> Scenario:
@@ -284,21 +310,20 @@ def cut_child() -> Scenario:
     return _scenario("cut-child", _delegating(spawn("CHILD-C")), child)
 
 
-def error_event() -> Scenario:
-    """An error event in mid-text, in a stream that began with 200."""
-    broken = Reply(text=LONG * 3, error_event=ErrorEvent(after=4))
-    return _scenario("error-event", root(Reply(tools=(shell("echo x"),)), (broken, Reply(text="All done."))))
-
-
-def max_tokens() -> Scenario:
-    """The root's answer ends because it was too long."""
-    return _scenario("max-tokens", root(Reply(tools=(shell("echo x"),)), Reply(text="Too lo", finish="length")))
-
-
-def big_output() -> Scenario:
-    """A tool result of 60 kB, which OpenClaw stores compressed."""
+def odd_answers() -> Scenario:
+    """One turn: a refused spawn, tool results of 170 kB (which OpenClaw stores compressed), an answer that is cut, one
+    with an error event, both repeated, and a last one that ends because it was too long."""
+    much = shell("seq 1 30000")
+    cut = Reply(text=LONG * 3, cut_after=4)
+    wrong = Reply(text=LONG * 3, error_event=ErrorEvent(after=4))
     return _scenario(
-        "big-output", root(Reply(tools=(shell("seq 1 12000"),)), Reply(text=LONG * 40), Reply(text="All done."))
+        "odd-answers",
+        root(
+            Reply(tools=(spawn("CHILD-X", agentId="nobody"), much)),
+            (cut, Reply(text="Much to read.", tools=(much,))),
+            (wrong, Reply(text="More to read.", tools=(much,))),
+            Reply(text="Too lo", finish="length"),
+        ),
     )
 
 
@@ -310,11 +335,42 @@ def never_ends() -> Scenario:
 
 
 def killed() -> Scenario:
-    """The harness is told to stop while the root's second answer and a child's are held."""
+    """To be ended from outside while the root's second answer and a child's are held, in whatever order they are
+    asked for."""
     held = Reply(text=LONG, hold=threading.Event(), hold_after=2)
     child = AgentScript(["child-k"], "CHILD-K", (Reply(tools=(shell("echo k"),)), held))
     scenario = _scenario("killed", root(Reply(tools=(spawn("CHILD-K"),)), replace(held, text="Waiting.")), child)
-    return ended_when_held(scenario, "child-k")
+    waiting: set[str | None] = set()
+    both = threading.Event()
+
+    def tell(request: ModelRequest) -> Reply:
+        reply = scenario.decide(request)
+        if reply.hold is not None:
+            waiting.add(reply.owner)
+            if len(waiting) == _PAIR:
+                both.set()
+        return reply
+
+    return replace(scenario, decide=tell, kill_when=both)
+
+
+def in_one_session(name: str, *parts: Scenario) -> Scenario:
+    """Several scenarios as turns of one session, for one gateway. The first turn's prompt is the whole's; the others
+    are to be given as further prompts. A request is of the last part whose prompt stands in it, since a session keeps
+    the prompts of its earlier turns; a child's request, of the part whose script knows the child. One without tools
+    asks for a summary of the root's session."""
+
+    def decide(request: ModelRequest) -> Reply:
+        if not request.tool_names:
+            return Reply(text="What was done so far: all of it.", owner="root")
+        asked = [part for part in parts if part.prompt in request.prompt_text]
+        if asked:
+            return asked[-1].decide(request)
+        replies = (part.decide(request) for part in parts)
+        return next((reply for reply in replies if reply.owner is not None), Reply(text="Nobody's question."))
+
+    [kill_when] = {part.kill_when for part in parts if part.kill_when is not None} or [None]
+    return Scenario(name, parts[0].prompt, decide, kill_when=kill_when)
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
@@ -325,7 +381,6 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "file-sharing": file_sharing,
     "tool-error": tool_error,
     "tool-configs": tool_configs,
-    "refused-spawn": refused_spawn,
     "background": background,
     "background-pair": background_pair,
     "mid-turn": mid_turn,
@@ -336,11 +391,9 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "stopped-child": stopped_child,
     "cross-process-resume": several_turns,
     "compaction": compaction,
-    "cut-stream": cut_stream,
+    "compaction-again": compaction_again,
     "cut-child": cut_child,
-    "error-event": error_event,
-    "max-tokens": max_tokens,
-    "big-output": big_output,
+    "odd-answers": odd_answers,
     "never-ends": never_ends,
     "killed": killed,
 }

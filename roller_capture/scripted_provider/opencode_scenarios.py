@@ -19,6 +19,8 @@ from roller_capture.scripted_provider.script import AgentScript, Script, Turn
 ROOT = "ROOT-TASK"
 LONG = "A longer text, so that its stream can be broken in the middle of it and not only at an end. "
 OTHER_MODEL = "other-scripted-model"
+_AT_ONCE = {"retry-after-ms": "10"}
+"""Without it the harness waits 2, 4, 8, … seconds before it asks again."""
 _CHILD_ID = re.compile(r'<task id="(ses_[A-Za-z0-9]+)"')
 
 
@@ -147,17 +149,40 @@ def tool_configs() -> Scenario:
 
 
 def child_failure(status: int) -> Scenario:
-    """A child that has done one tool call, and whose further model calls fail with an HTTP error."""
+    """A child that has done one tool call, and whose further model calls fail with an HTTP error; one of 500 is asked
+    for again five times."""
+    broken = Reply(status=status, headers=_AT_ONCE)
     return _scenario(
         f"child-failure-{status}",
         root(Reply(text="Delegating.", tools=(delegate("CHILD-F"),)), Reply(text="All done.")),
-        AgentScript(["child-f"], "CHILD-F", (Reply(text="On it.", tools=(shell("echo f"),)), Reply(status=status))),
+        AgentScript(["child-f"], "CHILD-F", (Reply(text="On it.", tools=(shell("echo f"),)), broken)),
+    )
+
+
+def own_project() -> Scenario:
+    """A project with a configuration folder of its own, as OpenCode leaves it behind, which brings an agent, and with a
+    file that would lead around the proxy."""
+    package = {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}
+    lock = {"lockfileVersion": 3, "packages": {"": package}}
+    nowhere = {"baseURL": "http://127.0.0.1:9/v1", "apiKey": "none"}
+    return _scenario(
+        "own-project",
+        root(Reply(tools=(delegate("CHILD-P", agent_type="reviewer"),)), Reply(text="All done.")),
+        worker("CHILD-P", ["child-p"], "Reviewed."),
+        files={
+            ".opencode/agent/reviewer.md": "---\nmode: subagent\ndescription: Reviews.\n---\nREVIEWER-SYSTEM\n",
+            ".opencode/package.json": json.dumps(package),
+            ".opencode/package-lock.json": json.dumps(lock),
+            ".opencode/node_modules/.package-lock.json": json.dumps(lock),
+            "opencode.json": json.dumps({"provider": {"roller": {"options": nowhere}}, "enabled_providers": ["other"]}),
+        },
     )
 
 
 def retries() -> Scenario:
     """The root's second answer fails with 500 before it comes: two requests with one message id."""
-    return _scenario("retries", root(Reply(tools=(shell("echo x"),)), (Reply(status=500), Reply(text="All done."))))
+    broken = Reply(status=500, headers=_AT_ONCE)
+    return _scenario("retries", root(Reply(tools=(shell("echo x"),)), (broken, Reply(text="All done."))))
 
 
 def title_failure() -> Scenario:
@@ -166,7 +191,7 @@ def title_failure() -> Scenario:
     decide = scenario.decide
 
     def fail_titles(request: ModelRequest) -> Reply:
-        return decide(request) if request.tool_names else Reply(status=500, owner="root")
+        return decide(request) if request.tool_names else Reply(status=500, owner="root", headers=_AT_ONCE)
 
     return replace(scenario, name="title-failure", decide=fail_titles)
 
@@ -346,6 +371,7 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "depth-limit": depth_limit,
     "child-failure": lambda: child_failure(400),
     "child-failure-500": lambda: child_failure(500),
+    "own-project": own_project,
     "resumed-child": resumed_child,
     "compaction": compaction,
     "cross-process-resume": ordinary,

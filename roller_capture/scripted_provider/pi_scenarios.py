@@ -6,7 +6,7 @@ are Pi's own. Pi as it is bundled has no delegation tool: there is one agent in 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roller_capture.scripted_provider.reply import ErrorEvent, Reply, ToolUse
@@ -70,7 +70,7 @@ def tool_error() -> Scenario:
 
 
 def tool_configs() -> Scenario:
-    """To be run with `--tools read,bash`: a tool that the user has turned off is asked for."""
+    """Run with `--tools` (see `ARGUMENTS`): a tool that the user has turned off is asked for."""
     tools = (ToolUse("write", {"path": "never.txt", "content": "no"}), ToolUse("read", {"path": "there.txt"}))
     return _scenario(
         "tool-configs", Reply(text="Trying both.", tools=tools), Reply(text="All done."), files={"there.txt": "here\n"}
@@ -119,6 +119,11 @@ def error_event() -> Scenario:
 def http_error(status: int) -> Scenario:
     """The first request is answered with an HTTP error, the next one well."""
     return _scenario(f"http-{status}", (Reply(status=status), Reply(text="All done.")))
+
+
+def http_error_late(status: int) -> Scenario:
+    """The answer to the first tool's result is an HTTP error for good."""
+    return _scenario(f"http-{status}-late", Reply(text="Listing.", tools=(shell("ls"),)), Reply(status=status))
 
 
 def http_always(status: int) -> Scenario:
@@ -190,7 +195,12 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "cut-always": cut_always,
     "error-event": error_event,
     "http-400": lambda: http_error(400),
+    "http-400-late": lambda: http_error_late(400),
     "http-500": lambda: http_error(500),
     "http-500-always": lambda: http_always(500),
     "without-response-ids": without_response_ids,
 }
+"""Every scenario by its name."""
+
+ARGUMENTS: Mapping[str, Sequence[str]] = {"tool-configs": ("--tools", "read,bash")}
+"""What Pi is to be given for a scenario."""

@@ -10,11 +10,16 @@ from roller_capture.scripted_provider.coding import CODINGS
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """One tool call of the answer. Without `tool_id` the provider makes one that holds the answer's nonce."""
+    """One tool call of the answer. Without `tool_id` the provider makes one that holds the answer's nonce.
+
+    `kind` is the type of item that the Responses protocol has for it: beside functions `custom_tool_call`, whose
+    `input` is the one argument of that name, and `tool_search_call`, which has no name.
+    """
 
     name: str
     arguments: Mapping[str, Any]
     tool_id: str | None = None
+    kind: str = "function_call"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ _ENDPOINTS = (
     ("/chat/completions", Protocol.OPENAI_CHAT_COMPLETIONS),
     ("/responses", Protocol.OPENAI_RESPONSES),
 )
+_GIVEN = ("system", "instructions", "tools", "messages", "input")
+"""The fields of a request that a model is given, in any of the protocols."""
+
 _TEXT_BLOCKS = ("text", "input_text")
 _RESULT_ITEMS = ("function_call_output", "custom_tool_call_output")
 
@@ -97,8 +100,9 @@ class ModelRequest:
 
     @cached_property
     def nonces(self) -> frozenset[str]:
-        """The marks of earlier answers that stand anywhere in the request."""
-        return nonces_in(json.dumps(self.body))
+        """The marks of earlier answers in what the model is given. Other fields are left out: harnesses add some for
+        their own service, such as a log of the session, that quote answers which the model was not told."""
+        return nonces_in(json.dumps({name: self.body.get(name) for name in _GIVEN}))
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:

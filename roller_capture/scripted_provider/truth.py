@@ -30,8 +30,8 @@ class TruthRecord:
     `nonce` stands in the answer's text, response id, tool ids, `request-id` header and error message, and nowhere
     else. `tools` are the answer's tool calls as (name, id), `finish` the finish reason where the script chose one.
     `terminal_sent`: the protocol's terminal marker went out (of an answer that is no stream: its whole body).
-    `nonces_seen` are the marks of earlier answers that the request carried; `results_seen` those within each of its
-    tool results, by tool call id. `headers` are those of the request, names in lower case.
+    `nonces_seen` are the marks of earlier answers in what the request gave to the model; `results_seen` those within
+    each of its tool results, by tool call id. `headers` are those of the request, names in lower case.
     """
 
     number: int

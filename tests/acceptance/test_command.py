@@ -1,6 +1,7 @@
 """The command around the runs: wrong calls, rows, exit codes."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from roller_capture.acceptance import command
 from roller_capture.acceptance.captured_run import Capture
 from roller_capture.acceptance.expected import SCENARIO_NAMES, NotApplicable, NotApplicableReason
-from roller_capture.acceptance.run import RunFailedError
+from roller_capture.acceptance.run import RunFailedError, Setting, run_real
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
@@ -39,6 +40,10 @@ def test_every_plan_has_all_scenarios_and_scripts_for_them(harness: str) -> None
     ("arguments", "text"),
     [
         (["--harness", "emacs"], "'emacs' is no known harness"),
+        (
+            ["--harness", "generic"],
+            "there is no acceptance for generic: no script knows how it delegates",
+        ),
         (["--harness", "claude-code", "--scenario", "dance"], "'dance' is no scenario: use one of ordinary"),
         (["--harness", "claude-code", "--api-base", "http://x"], "--api-base and --api-key-env go together"),
         (["--harness", "claude-code", "--api-key-env", "NONE"], "--api-base and --api-key-env go together"),
@@ -108,3 +113,18 @@ def test_the_table_is_plain_in_a_pipe(played: dict[str, Any]) -> None:
     assert heading.split()[:2] == ["scenario", "result"]
     assert row.split()[:2] == ["single", "failed"]
     assert row.endswith("x" * 250)
+
+
+def test_a_real_service_is_asked_with_the_plans_own_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepSeek Harness delegates with another profile than the one that `collect` takes by default."""
+    commands: list[list[str]] = []
+
+    def note(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 2, b"", b"error: not today")
+
+    monkeypatch.setattr(subprocess, "run", note)
+    setting = Setting("deepseek", Binary(Path("/bin/true"), "9.9"), tmp_path, timeout=1.0)
+    with pytest.raises(RunFailedError, match="not today"):
+        run_real(setting, command.find_plan("deepseek"), "http://x", None, "a-real-key")
+    assert commands[0][-2:] == ["--profile", "sdk"]

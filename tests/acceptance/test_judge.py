@@ -8,7 +8,7 @@ import pytest
 
 from roller_capture.acceptance.expected import Delegation, Expected
 from roller_capture.acceptance.judge import differences
-from roller_capture.acceptance.truth_table import TruthTable
+from roller_capture.acceptance.truth_table import Relation, TruthTable
 from tests.support.one_delegation import captured, good, mark
 
 ONE_CHILD = Expected((Delegation("child-a"),))
@@ -100,3 +100,36 @@ def test_every_fault_is_found(break_it: Callable[[dict[str, Any]], None], text: 
 def test_another_story_than_the_scripts_is_found(expected: Expected, text: str) -> None:
     """A harness that did something else than it was told to do."""
     assert any(text in difference for difference in judged(good(), expected)), judged(good(), expected)
+
+
+def test_a_tool_id_in_another_spelling_is_known_by_what_the_spellings_share() -> None:
+    """Where the plan says what that is; elsewhere it is another id."""
+    published = copy.deepcopy(good())
+    for relation in published["relations"]:
+        relation["tool_call_id"] += "|fc_1"
+    assert any("spawn of child-a missing" in difference for difference in judged(published))
+    table = TruthTable(captured(published), ("Agent",), lambda tool_id: tool_id.partition("|")[0])
+    assert differences(table, ONE_CHILD) == []
+
+
+def test_an_end_that_only_the_harness_tells_of_is_known_by_its_words() -> None:
+    """In the receiver's requests, as the recorder has them."""
+    table = TruthTable(captured(good()), ("Agent",))
+    told = Delegation("child-a", background=True, told_as="words of the harness")
+    assert table.relations_of([told])[_in_context(table, 3)] == 0
+    published = copy.deepcopy(good())
+    published["calls"][2]["context"]["messages"].append({"role": "user", "content": "words of the harness"})
+    table = TruthTable(captured(published), ("Agent",))
+    assert table.relations_of([told])[_in_context(table, 3)] == 1
+
+
+def test_which_of_two_twins_a_tool_call_launched_is_told_by_its_result() -> None:
+    """The provider named them as they asked."""
+    assert judged(good(), Expected((Delegation("child-a", twin=True),))) == []
+    table = TruthTable(captured(good()), ("Agent",))
+    assert table.relations_of([Delegation("another", twin=True)]) == table.relations_of([Delegation("child-a")])
+
+
+def _in_context(table: TruthTable, number: int) -> Relation:
+    [(record, tool_id)] = table.delegations
+    return Relation("result_in_context", "root", "child-a", tool_id, record.nonce, mark(number))

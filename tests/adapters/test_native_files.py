@@ -88,3 +88,16 @@ def test_a_missing_file_is_no_gap(tmp_path: Path) -> None:
     with NativeTree(tmp_path, gaps).open(PurePosixPath("none")) as stream:
         assert stream is None
     assert gaps.gaps() == ()
+
+
+def test_a_folder_that_may_not_be_entered_is_named(tree: NativeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names may be listed all the same, so that nothing would tell what was not read."""
+
+    def refused(path: Path) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    gaps = GapLog()
+    monkeypatch.setattr(tree, "_gaps", gaps)
+    monkeypatch.setattr(Path, "lstat", refused)
+    assert tree.kind(PurePosixPath("folder/file")) is PathKind.MISSING
+    assert [(gap.code.value, gap.source) for gap in gaps.gaps()] == [("native_log_unreadable", "folder/file")]

@@ -57,3 +57,39 @@ def test_a_numbered_line_after_a_huge_one_keeps_its_number() -> None:
     """A line that is passed over in pieces counts once."""
     lines = _read(b'{"a":"' + b"x" * (3 << 20) + b'"}\n{"b":1}\n')
     assert [(line.number, line.problem) for line in lines] == [(1, LineProblem.TOO_LONG), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'\xef\xbb\xbf{"a": 1}\n', {"a": 1}),
+        (b'{"a": 1}\r\n', {"a": 1}),
+        (b'{"a": 1, "a": 2}\n', {"a": 2}),
+        (b'{"a": "\\ud800"}\n', {"a": "\ud800"}),
+        (b'{"a": 123456789012345678901234567890}\n', {"a": 123456789012345678901234567890}),
+        (b'{"a": "nul \\u0000"}\n', {"a": "nul \0"}),
+    ],
+    ids=["byte order mark", "CRLF", "a key twice", "half a surrogate pair", "a huge number", "an escaped NUL"],
+)
+def test_odd_but_valid_lines_are_read(content: bytes, expected: dict[str, object]) -> None:
+    """As every other parser reads them; of a key that stands twice the last value counts."""
+    [line] = _read(content)
+    assert (line.record, line.problem) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a": 1}\0\n',
+        b"\0\0\0\n",
+        '{"a": 1}\n'.encode("utf-16"),
+        b'{"a": "\xff"}\n',
+        b'{"a": NaN}\n',
+        b"\x1f\x8b\x08\n",
+    ],
+    ids=["a NUL", "only NUL", "UTF-16", "no UTF-8", "no number", "gzip"],
+)
+def test_what_is_no_json_is_named(content: bytes) -> None:
+    """One gap for each line that cannot be read."""
+    assert {line.problem for line in _read(content)} <= {LineProblem.NOT_JSON, LineProblem.TORN}
+    assert all(line.record == {} for line in _read(content))

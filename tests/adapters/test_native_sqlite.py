@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -15,6 +16,7 @@ from roller_capture.adapters.native_sqlite import LARGEST_VALUE, Database, Selec
 from roller_capture.vocabulary import AttemptErrorCode
 
 NOTES = Table("note", columns=("id", "owner", "text"), needed=("id",), order=("id",))
+OPTIONAL = replace(NOTES, optional=True)
 DATABASE = PurePosixPath("store.db")
 SECRET = "sk-never-to-be-seen-0123456789"
 
@@ -181,6 +183,25 @@ def test_a_table_of_another_shape_is_not_read(home: Path, scratch: Path, stateme
     """It is a named gap, and nothing that the database computes comes out."""
     make(home, *statements).close()
     rows, gaps = read(home, scratch)
+    assert (rows, codes(gaps)) == ([], ["native_shape_unknown"])
+
+
+def test_an_optional_table_may_be_missing(home: Path, scratch: Path) -> None:
+    """Then it has no rows, and nobody misses them."""
+    make(home, "CREATE TABLE other (id TEXT)").close()
+    rows, gaps = read(home, scratch, Selection(OPTIONAL))
+    assert (rows, codes(gaps)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE NOTE (owner TEXT)", f"CREATE VIEW Note AS SELECT '{SECRET}' AS id"],
+    ids=["no-needed-column", "a-view"],
+)
+def test_an_optional_table_of_another_shape_is_a_gap(home: Path, scratch: Path, statement: str) -> None:
+    """It is there, in whatever case its name is written, and holds what we do not know how to read."""
+    make(home, statement).close()
+    rows, gaps = read(home, scratch, Selection(OPTIONAL))
     assert (rows, codes(gaps)) == ([], ["native_shape_unknown"])
 
 

@@ -7,128 +7,21 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roller_capture.collect.private_folder import remove_private_folder
-from roller_capture.collect.request import CollectRequest, KeyVia
+from roller_capture.collect.request import KeyVia
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
-from roller_capture.integrity import validate_attempt
-from roller_capture.scripted_provider import ModelRequest, Reply, ScriptedProvider
+from roller_capture.scripted_provider import Reply
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
+from tests.collect.rig import Result, Rig, read_json
 from tests.support.certificates import make_authority
-from tests.support.collecting import REAL_KEY, alive, collecting, fake_claude, until
+from tests.support.collecting import REAL_KEY, alive, until
 from tests.support.upstream import Exchange, upstream
-
-
-@dataclass
-class Result:
-    """What one `collect` left behind."""
-
-    run_dir: Path
-    exit_code: int
-    out: str
-    err: str
-
-    @property
-    def sample(self) -> dict[str, Any]:
-        """sample.json."""
-        return _read(self.run_dir / "samples" / "sample-0001" / "sample.json")
-
-    @property
-    def attempt(self) -> Path:
-        """The only attempt."""
-        return self.run_dir / "samples" / "sample-0001" / "capture" / "attempt-0001"
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The published manifest; the attempt must validate."""
-        assert validate_attempt(self.attempt, deep=True) == []
-        assert not (self.attempt / "work").exists()
-        return _read(self.attempt / "manifest.json")
-
-    @property
-    def launcher(self) -> dict[str, Any]:
-        """launcher.json, where raw/ is kept."""
-        return _read(self.attempt / "raw" / "native" / "launcher.json")
-
-
-@dataclass
-class Rig:
-    """A place to run in: provider, harness, folders."""
-
-    directory: Path
-    provider: ScriptedProvider
-    replies: dict[str, Reply] = field(default_factory=dict)
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def start(self, request: CollectRequest, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """A running `collect`, which is ended with the test at the latest."""
-        process = collecting(request, environment=environment)
-        self.processes.append(process)
-        return process
-
-    @property
-    def workdir(self) -> Path:
-        """Where the harness works."""
-        return self.directory / "work"
-
-    def request(self, *prompts: str, name: str = "run", **options: Any) -> CollectRequest:
-        """What to collect; raw/ is always kept."""
-        request = CollectRequest(
-            harness="claude-code",
-            run_dir=self.directory / name,
-            prompts=prompts,
-            api_base=f"{self.provider.url}/v1",
-            capture_calls=True,
-            harness_bin=fake_claude(self.directory / "bin"),
-            workdir=self.workdir,
-            capture_debug=DebugRetention.FULL,
-        )
-        return replace(request, **options)
-
-    def collect(self, *prompts: str, environment: dict[str, str] | None = None, **options: Any) -> Result:
-        """Runs it to its end."""
-        request = self.request(*prompts, **options)
-        process = self.start(request, environment)
-        out, err = process.communicate()
-        return Result(request.run_dir, process.returncode, out, err)
-
-    def started(self) -> list[dict[str, Any]]:
-        """What each harness process was started with, in their order."""
-        return [_read(path) for path in sorted(self.workdir.glob("started-*.json"), key=os.path.getmtime)]
-
-    def harness_pid(self) -> int:
-        """The process id of the only harness process."""
-        (path,) = self.workdir.glob("started-*.json")
-        return int(path.stem.removeprefix("started-"))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_bytes())
-    return document
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    def decide(request: ModelRequest) -> Reply:
-        return next((reply for word, reply in made.replies.items() if word in request.prompt_text), Reply(text="Hi."))
-
-    (tmp_path / "work").mkdir()
-    with ScriptedProvider(decide) as provider:
-        made = Rig(tmp_path, provider)
-        yield made
-        for process in made.processes:
-            if process.returncode is None:
-                process.kill()
-                process.communicate()
-        assert provider.script_errors == []
 
 
 def test_a_run_is_published_and_told(rig: Rig) -> None:
@@ -147,7 +40,7 @@ def test_a_run_is_published_and_told(rig: Rig) -> None:
     assert (entry["attempt"], entry["state"], entry["capture_status"]) == ("attempt-0001", "completed", "complete")
     assert len(entry["manifest_sha256"]) == 64
     assert "private_folder" not in entry
-    assert _read(result.run_dir / "run.json")["mode"] == "captured"
+    assert read_json(result.run_dir / "run.json")["mode"] == "captured"
     assert result.launcher["execution_status"] == "completed"
     assert result.launcher["errors"] == []
 
@@ -648,7 +541,7 @@ def test_a_killed_proxy_ends_the_run(rig: Rig) -> None:
     process = rig.start(request)
     until((rig.workdir / "hanging").exists, process)
     (lock,) = request.run_dir.rglob("lock")
-    os.kill(_read(lock)["pid"], signal.SIGKILL)
+    os.kill(read_json(lock)["pid"], signal.SIGKILL)
     _, err = process.communicate()
     result = Result(request.run_dir, process.returncode, "", err)
     assert result.exit_code == 0
@@ -676,12 +569,12 @@ def test_without_capture_calls_nothing_is_captured_and_the_run_says_so(rig: Rig)
     result = rig.collect("hello", capture_calls=False)
     assert result.exit_code == 0
     assert result.err.count("NOTHING IS CAPTURED") == 2
-    assert _read(result.run_dir / "run.json")["mode"] == "uncaptured"
+    assert read_json(result.run_dir / "run.json")["mode"] == "uncaptured"
     assert rig.started()[0]["environment"]["ANTHROPIC_BASE_URL"] == rig.provider.url
     assert not result.attempt.exists()
     uncaptured = result.run_dir / "samples" / "sample-0001" / "uncaptured" / "attempt-0001"
     assert {path.name for path in uncaptured.iterdir()} == {"stdout.jsonl", "launcher.json", "projects"}
-    assert _read(uncaptured / "launcher.json")["execution_status"] == "completed"
+    assert read_json(uncaptured / "launcher.json")["execution_status"] == "completed"
     assert REAL_KEY not in "".join(path.read_text() for path in uncaptured.rglob("*") if path.is_file())
 
 
@@ -708,4 +601,4 @@ async def test_a_service_with_tls_and_a_path(rig: Rig, tmp_path: Path) -> None:
     (seen,) = service.seen
     assert (seen.target, seen.values("x-api-key")) == ("/gate/v1/messages", [REAL_KEY])
     assert _calls(result.attempt)[0]["endpoint"]["path"] == "/gate/v1/messages"
-    assert _read(result.run_dir / "run.json")["api_base"] == f"https://localhost:{service.port}/gate"
+    assert read_json(result.run_dir / "run.json")["api_base"] == f"https://localhost:{service.port}/gate"

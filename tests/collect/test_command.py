@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from roller_capture.collect.command import run_collect
-from roller_capture.collect.request import CollectRequest
+from roller_capture.collect.request import CollectRequest, Redo
 from roller_capture.errors import RollerError
 from roller_capture.proxy_process import ProxyProcess
 from roller_capture.vocabulary import Protocol
@@ -63,6 +64,12 @@ def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CollectReque
         ({"harness_args": ("--no-session-persistence",)}, "turns the session log off"),
         ({"harness_args": ("second prompt",)}, "second prompt"),
         ({"harness_args": ("--verbose", "second prompt")}, "second prompt"),
+        ({"jobs": 0}, "--jobs 0: give a number from 1 to 128"),
+        ({"jobs": 129}, "--jobs 129"),
+        ({"redo": Redo.PARTIAL}, "--redo partial needs --resume"),
+        ({"resume": True}, "there is no run to resume"),
+        ({"samples": Path("x.jsonl")}, "--prompt does not go with --samples"),
+        ({"samples": Path("/nowhere/x.jsonl"), "prompts": ()}, "--samples /nowhere/x.jsonl: cannot be read"),
     ],
 )
 def test_a_wrong_call_is_refused_with_one_line(
@@ -77,6 +84,37 @@ def test_a_wrong_call_is_refused_with_one_line(
     assert not request_for.run_dir.exists()
     assert REAL_KEY not in str(caught.value)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"profile": "sdk"}, "profile sdk: claude-code has none"),
+        ({"model": "a\x1b"}, "model: is empty or has control characters"),
+        ({"harness_args": ["--no-session-persistence"]}, "harness_args: --no-session-persistence"),
+        ({"workdir": "/proc/self"}, "workdir /proc/self cannot be written to"),
+        ({"workdir": "/nowhere"}, "workdir /nowhere is no directory"),
+    ],
+)
+def test_what_a_sample_asks_for_must_be_possible(
+    members: dict[str, Any], said: str, request_for: CollectRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known before anything runs, with file and line."""
+    monkeypatch.setattr("os.access", lambda path, _mode: str(path) != "/proc/self")
+    samples = tmp_path / "s.jsonl"
+    samples.write_text(json.dumps({"id": "a", "prompt": "p"}) + "\n" + json.dumps({"id": "b", "prompt": "p"} | members))
+    with pytest.raises(RollerError) as caught:
+        run_collect(dataclasses.replace(request_for, prompts=(), samples=samples))
+    assert str(caught.value).startswith(f"{samples}:2: {said}")
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
+
+
+def test_more_jobs_than_files_can_be_open(request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell's limit is told with what it must be."""
+    monkeypatch.setattr("resource.getrlimit", lambda _which: (256, 256))
+    with pytest.raises(RollerError, match=r"--jobs 64: needs 868 open files, 256 are allowed: .*ulimit -n 868"):
+        run_collect(dataclasses.replace(request_for, jobs=64))
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])

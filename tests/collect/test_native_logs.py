@@ -15,52 +15,6 @@ from roller_capture.launchers.claude_code import ClaudeCodeLauncher
 from roller_capture.vocabulary import AttemptErrorCode, HttpEnd
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """Private, and with nothing left beside it; a link in its place is replaced and not followed."""
-    target = tmp_path / "elsewhere"
-    (tmp_path / "a.json").symlink_to(target)
-    native_logs.write_json(tmp_path / "a.json", {"a": 1})
-    native_logs.write_json(tmp_path / "a.json", {"a": 2})
-    assert json.loads((tmp_path / "a.json").read_bytes()) == {"a": 2}
-    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o600
-    assert not (tmp_path / "a.json").is_symlink()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old file is whole, and there is no half of a new one."""
-    native_logs.write_json(tmp_path / "a.json", {"a": 1})
-
-    def broken(_descriptor: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr("os.fsync", broken)
-    for new in (False, True):
-        with pytest.raises(OSError, match="Input/output"):
-            native_logs.write_json(tmp_path / "a.json", {"a": 2}, new=new)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert json.loads((tmp_path / "a.json").read_bytes()) == {"a": 1}
-
-
-def test_a_full_disk_has_room_for_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the blocks of the old file; a text that is too long for them changes nothing."""
-
-    def full(*_arguments: object, **_options: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    path = tmp_path / "a.json"
-    native_logs.write_json(path, {"state": "running", "more": "x" * 200})
-    os.sync()  # where a file system gives out blocks late
-    monkeypatch.setattr(native_logs, "_replace", full)
-    native_logs.write_json(path, {"state": "interrupted"})
-    assert json.loads(path.read_bytes()) == {"state": "interrupted"}
-    for target, value in ((path, {"state": "x" * 1_000_000}), (tmp_path / "b.json", {})):
-        with pytest.raises(OSError, match="No space"):
-            native_logs.write_json(target, value)
-    assert json.loads(path.read_bytes()) == {"state": "interrupted"}
-    assert [item.name for item in tmp_path.iterdir()] == ["a.json"]
-
-
 class OneLog:
     """Copies one log with a key in it, or says why it could not."""
 
@@ -136,15 +90,6 @@ def test_an_attempt_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     assert not (tmp_path / "native").exists()
     with pytest.raises(FileNotFoundError):
         native_logs.native_folder(tmp_path / "attempt")
-
-
-def test_a_new_file_must_be_new(tmp_path: Path) -> None:
-    """The old one stays."""
-    native_logs.write_json(tmp_path / "a.json", {"a": 1}, new=True)
-    with pytest.raises(FileExistsError):
-        native_logs.write_json(tmp_path / "a.json", {"a": 2}, new=True)
-    assert json.loads((tmp_path / "a.json").read_bytes()) == {"a": 1}
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_copy_that_fails_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,9 +60,10 @@ class Gateway:
 class FakeLauncher:
     """Turns that leave something to do for the gateway, and a helper process of their own."""
 
-    def __init__(self, *words: str, code: int = 0) -> None:
+    def __init__(self, *words: str, code: int = 0, says_failed: bool = False) -> None:
         self._words = words
         self._code = code
+        self._says_failed = says_failed
 
     def service(self, settings: LaunchSettings) -> Gateway:
         return Gateway(settings, *self._words)
@@ -87,6 +88,9 @@ class FakeLauncher:
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
         return False
+
+    def turn_failed(self, stdout: Path, start: int) -> bool:  # noqa: ARG002
+        return self._says_failed
 
 
 @pytest.fixture
@@ -158,6 +162,13 @@ def test_no_turn_follows_a_failed_drain(tmp_path: Path, stop: StopSignal) -> Non
     outcome = run(tmp_path, stop, FakeLauncher("never-settles"), turns=2, drain=0.3)
     assert (outcome.exit_codes, outcome.turns_not_run) == ([0], 1)
     assert outcome.execution_status is ExecutionStatus.INTERRUPTED
+
+
+def test_no_turn_follows_one_that_failed_by_its_own_words(tmp_path: Path, stop: StopSignal) -> None:
+    """Its exit code is 0."""
+    outcome = run(tmp_path, stop, FakeLauncher("quick", says_failed=True), turns=2)
+    assert (outcome.exit_codes, outcome.turns_not_run) == ([0], 1)
+    assert outcome.execution_status is ExecutionStatus.FAILED
 
 
 @pytest.mark.parametrize(("words", "text"), [(("dies",), "ended before"), ((), "not ready within")])

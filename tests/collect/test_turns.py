@@ -41,6 +41,24 @@ def test_execution_status(codes: list[int], ended_by: Cause, not_run: int, expec
     assert outcome.execution_status is expected
 
 
+@pytest.mark.parametrize(
+    ("codes", "ended_by", "expected"),
+    [
+        ([0], Cause.HARNESS_ENDED, ExecutionStatus.FAILED),
+        ([0, 0], Cause.HARNESS_ENDED, ExecutionStatus.FAILED),
+        ([1], Cause.HARNESS_ENDED, ExecutionStatus.FAILED),
+        ([143], Cause.DRAIN_TIMEOUT, ExecutionStatus.FAILED),
+        ([-9], Cause.HARNESS_ENDED, ExecutionStatus.INTERRUPTED),
+        ([0], Cause.STOP_SIGNAL, ExecutionStatus.INTERRUPTED),
+    ],
+)
+def test_a_turn_that_failed_by_the_harness_s_own_words(
+    codes: list[int], ended_by: Cause, expected: ExecutionStatus
+) -> None:
+    """It is no completed run whatever the exit code; but one that somebody else ended is no failure of the harness."""
+    assert RunOutcome(codes, turn_failed=True, ended_by=ended_by).execution_status is expected
+
+
 def test_the_tail_holds_no_key_and_no_part_of_one(tmp_path: Path) -> None:
     """Wherever the shown part begins."""
     path = tmp_path / "stderr.txt"

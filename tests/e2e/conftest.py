@@ -1,12 +1,13 @@
 """Prints the attribution table, and says loudly which harness was not run.
 
-Two workers share the runs (pytest-xdist, `--dist loadgroup`): the tests of a file share what its runs left behind, so
-they stay together; a cell of the shared acceptance stands alone.
+Two workers share the runs (pytest-xdist): the tests of a file share what its runs left behind, so they stay together;
+a cell of the shared acceptance stands alone.
 """
 
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 _TABLE = pytest.StashKey[list[str]]()
 
@@ -15,11 +16,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TABLE] = []
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent.name == "e2e" and item.path.stem != "test_acceptance":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+class _ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a worker a file at a time, but of the shared acceptance a cell."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.endswith("test_acceptance.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

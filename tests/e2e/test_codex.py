@@ -1,6 +1,8 @@
-"""The real Codex through `collect`: both generations of its multi-agent tools, and every shape that delegation takes.
+"""The real Codex through `collect`, beyond the shared acceptance: the first generation of its multi-agent tools, and
+shapes of its own.
 
-Truth is the scripted provider's own record (tests/support/truth_table.py) and the requests themselves. One run of each
+Truth is the scripted provider's own record (tests/support/truth_table.py) and the requests themselves. The acceptance
+(test_acceptance.py) plays its fifteen scenarios with the second generation, one of them with the first. One run of each
 pair of scenario and generation serves all tests of it.
 """
 
@@ -25,6 +27,8 @@ VERSION = "0.171.0"
 V2 = ("--enable", "multi_agent_v2")
 CODE_MODE = "gpt-6-sol"
 """A model that Codex knows: its tools stand in an item of `input`, and children may delegate (v2)."""
+SEARCHING = "gpt-5.5"
+"""Another one: it has to search for its delegating tools (v1)."""
 
 
 class CodexTruth(TruthTable):
@@ -77,50 +81,65 @@ class Expected:
     execution: str = "completed"
     unexportable: frozenset[str] = frozenset()
     """Owners whose last answer went out whole and may not be exported."""
-    generations: tuple[str, ...] = ("v1", "v2")
-    model: str | None = None
+    generations: tuple[str, ...] = ()
 
 
 _CUT = {"call_incomplete": 1}
 _A, _B = Delegation("child-a"), Delegation("child-b")
+FIRST, SECOND, BOTH = ("v1",), ("v2",), ("v1", "v2")
 EXPECTED: Mapping[str, Expected] = {
-    "ordinary": Expected(),
-    "single": Expected((_A,)),
-    "parallel": Expected((_A, _B)),
-    "identical-prompts": Expected((Delegation("child-1"), Delegation("child-2"))),
-    "one-wait-for-two": Expected((_A, _B), generations=("v1",)),
-    "file-sharing": Expected((Delegation("writer"), Delegation("reader"))),
-    "tool-error": Expected((Delegation("child-e"),)),
-    "tool-configs": Expected((Delegation("reader"), Delegation("other-model"))),
-    "child-failure-400": Expected((Delegation("child-f", end="child_failed"),), ended={"child-f": "failed"}),
-    "cut-root": Expected(reasons=_CUT),
-    "cut-tool": Expected(reasons=_CUT),
-    "cut-spawn": Expected((_A,), reasons=_CUT),
-    "cut-child": Expected((Delegation("child-c"),), reasons=_CUT),
-    "error-event": Expected(),
-    "incomplete": Expected(ended={"root": "failed"}, execution="failed", unexportable=frozenset({"root"})),
-    "thinking": Expected(),
-    "background": Expected((Delegation("child-bg"),)),
+    "single": Expected((_A,), generations=FIRST),
+    "parallel": Expected((_A, _B), generations=FIRST),
+    "identical-prompts": Expected((Delegation("child-1"), Delegation("child-2")), generations=FIRST),
+    "one-wait-for-two": Expected((_A, _B), generations=FIRST),
+    "file-sharing": Expected((Delegation("writer"), Delegation("reader")), generations=FIRST),
+    "tool-error": Expected((Delegation("child-e"),), generations=FIRST),
+    "tool-configs": Expected((Delegation("reader"), Delegation("other-model")), generations=BOTH),
+    "child-failure-400": Expected(
+        (Delegation("child-f", end="child_failed"),), ended={"child-f": "failed"}, generations=FIRST
+    ),
+    "cut-root": Expected(reasons=_CUT, generations=FIRST),
+    "cut-tool": Expected(reasons=_CUT, generations=SECOND),
+    "cut-spawn": Expected((_A,), reasons=_CUT, generations=BOTH),
+    "cut-child": Expected((Delegation("child-c"),), reasons=_CUT, generations=FIRST),
+    "error-event": Expected(generations=SECOND),
+    "incomplete": Expected(
+        ended={"root": "failed"}, execution="failed", unexportable=frozenset({"root"}), generations=FIRST
+    ),
+    "thinking": Expected(generations=FIRST),
+    "background": Expected((Delegation("child-bg"),), generations=FIRST),
     "abandoned": Expected(
         (Delegation("child-w", end=None),),
         ended={"child-w": "interrupted"},
         pending=frozenset({"child-w"}),
         reasons={"call_incomplete": 1, "lifecycle_pending": 1},
+        generations=BOTH,
     ),
     # v2 offers no delegating tools to the children of a model that it does not know.
     "nested": Expected((Delegation("child-n"), Delegation("grand-g", parent="child-n")), generations=("v1", CODE_MODE)),
     "nested-notified": Expected(
-        (Delegation("child-n"), Delegation("grand-g", parent="child-n")), generations=("v1", CODE_MODE)
+        (Delegation("child-n"), Delegation("grand-g", parent="child-n")), generations=(CODE_MODE,)
     ),
-    "resumed-child": Expected((Delegation("child-re"), Delegation("child-re"))),
-    "stopped-child": Expected((Delegation("child-s", end=None),), ended={"child-s": "interrupted"}, reasons=_CUT),
-    "forked-late": Expected((_A, _B)),
-    "compaction": Expected((_A,)),
-    "cross-process-resume": Expected((_A,)),
+    "resumed-child": Expected((Delegation("child-re"), Delegation("child-re")), generations=FIRST),
+    "stopped-child": Expected(
+        (Delegation("child-s", end=None),), ended={"child-s": "interrupted"}, reasons=_CUT, generations=BOTH
+    ),
+    "forked-late": Expected((_A, _B), generations=BOTH),
+    "compaction": Expected((_A,), generations=BOTH),
+    "cross-process-resume": Expected((_A,), generations=FIRST),
+    "searched-tools": Expected((_A,), generations=(SEARCHING,)),
+    "code-mode": Expected(generations=(CODE_MODE,)),
 }
 RUNS = [(name, generation) for name, expected in EXPECTED.items() for generation in expected.generations]
 Tables = Callable[[str, str], CodexTruth]
-each_run = pytest.mark.parametrize(("scenario", "generation"), RUNS)
+
+
+def _of(*runs: tuple[str, str]) -> pytest.MarkDecorator:
+    """A test of these runs, one at a time."""
+    return pytest.mark.parametrize(("scenario", "generation"), runs)
+
+
+each_run = _of(*RUNS)
 
 
 class Run(HarnessRun):
@@ -161,7 +180,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory, e2e_table: list[str]) -> Ta
 
 
 def _run(scenario: str, generation: str, directory: Path) -> CodexTruth:
-    model = CODE_MODE if generation == CODE_MODE else None
+    model = generation if generation in (CODE_MODE, SEARCHING) else None
     with Run(scenario, directory, *(V2 if generation == "v2" else ()), model=model) as run:
         code, err = run.finish()
     assert code == 0, err
@@ -268,10 +287,10 @@ def test_exportable_are_the_answers_that_ended_well(tables: Tables, scenario: st
     assert purposes == Counter(agent=len(table.calls) - (scenario == "compaction"), compaction=scenario == "compaction")
 
 
-@pytest.mark.parametrize("generation", ["v1", "v2"])
-def test_each_child_keeps_its_own_model_and_tools(tables: Tables, generation: str) -> None:
+@_of(("tool-configs", "v1"), ("tool-configs", "v2"))
+def test_each_child_keeps_its_own_model_and_tools(tables: Tables, scenario: str, generation: str) -> None:
     """One child asks for another model, which is offered other tools than the root and its sibling."""
-    table = tables("tool-configs", generation)
+    table = tables(scenario, generation)
     models: dict[str, set[str]] = {}
     tools: dict[str, set[str]] = {}
     for nonce, call in table.calls.items():
@@ -282,9 +301,10 @@ def test_each_child_keeps_its_own_model_and_tools(tables: Tables, generation: st
     assert tools["other-model"].isdisjoint(tools["root"] | tools["reader"])
 
 
-def test_encrypted_reasoning_is_kept(tables: Tables) -> None:
+@_of(("thinking", "v1"))
+def test_encrypted_reasoning_is_kept(tables: Tables, scenario: str, generation: str) -> None:
     """In the output as the provider sent it, and in the next request as the harness sent it back."""
-    table = tables("thinking", "v1")
+    table = tables(scenario, generation)
     first, second = (table.calls[record.nonce] for record in table.capture.truth)
     [sent] = [item for item in first["output"]["output"] if item["type"] == "reasoning"]
     [returned] = [item for item in second["context"]["input"] if item["type"] == "reasoning"]
@@ -292,12 +312,42 @@ def test_encrypted_reasoning_is_kept(tables: Tables) -> None:
     assert (returned["id"], returned["encrypted_content"]) == (sent["id"], sent["encrypted_content"])
 
 
-def test_tools_that_stand_in_the_input_are_kept_there(tables: Tables) -> None:
+@_of(("nested", CODE_MODE))
+def test_tools_that_stand_in_the_input_are_kept_there(tables: Tables, scenario: str, generation: str) -> None:
     """A model in code mode has no `tools` at all: they are an item of the conversation."""
-    table = tables("nested", CODE_MODE)
+    table = tables(scenario, generation)
     for call in table.calls.values():
         assert "tools" not in call["context"]
         assert call["context"]["input"][0]["type"] == "additional_tools"
+
+
+def _holding(table: CodexTruth, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The item of that type in the first answer, and what the next request of the same agent has under its call id."""
+    first, second = (table.calls[record.nonce] for record in table.capture.truth[:2])
+    [made] = [item for item in first["output"]["output"] if item["type"] == kind]
+    refs = [{"tool_call_id": made["call_id"], "item_id": made["id"], "name": made.get("name")}]
+    assert first["tool_refs"] == refs
+    return made, [item for item in second["context"]["input"] if item.get("call_id") == made["call_id"]]
+
+
+@_of(("searched-tools", SEARCHING))
+def test_tools_that_are_loaded_later_stand_in_the_request_that_has_them(
+    tables: Tables, scenario: str, generation: str
+) -> None:
+    """The search is a tool call without a name; what it found is an item of the next request, not of its `tools`."""
+    made, [call, found] = _holding(tables(scenario, generation), "tool_search_call")
+    assert (call["id"], found["type"]) == (made["id"], "tool_search_output")
+    assert "spawn_agent" in json.dumps(found["tools"])
+    for one in tables(scenario, generation).calls.values():
+        assert "spawn_agent" not in json.dumps(one["context"]["tools"])
+
+
+@_of(("code-mode", CODE_MODE))
+def test_a_custom_tool_is_a_tool_call_like_others(tables: Tables, scenario: str, generation: str) -> None:
+    """Its input is no JSON; it runs, and its output comes back under its id."""
+    made, [call, output] = _holding(tables(scenario, generation), "custom_tool_call")
+    assert (call["input"], output["type"]) == (made["input"], "custom_tool_call_output")
+    assert "from-code" in json.dumps(output["output"])
 
 
 def test_retries_of_a_child_belong_to_it(tmp_path: Path) -> None:
@@ -349,8 +399,9 @@ def test_a_killed_run_is_published_with_what_it_had(tmp_path: Path) -> None:
     assert table.capture.validation.returncode == 0, table.capture.validation.stderr
 
 
-def test_nothing_but_rollouts_is_kept(tables: Tables) -> None:
+@_of(("single", "v1"))
+def test_nothing_but_rollouts_is_kept(tables: Tables, scenario: str, generation: str) -> None:
     """Databases, credentials and configuration of the home stay there."""
-    attempt = tables("single", "v1").capture.attempt
+    attempt = tables(scenario, generation).capture.attempt
     kept = {path.relative_to(attempt / "raw" / "native").parts[0] for path in (attempt / "raw" / "native").iterdir()}
     assert kept == {"sessions", "stdout.jsonl", "launcher.json"}

@@ -1,10 +1,12 @@
-"""The real DeepSeek Harness through `collect`, in every profile and protocol, held against the provider's own record.
+"""The real DeepSeek Harness through `collect`, held against the provider's own record.
 
-One run per scenario serves all tests of it. `sdk-minimal` has no delegation tool; what delegates runs with `sdk`.
+The shared acceptance has the fifteen scenarios, with profile `sdk` in the harness's own protocol. Here are the other
+profiles and protocols, further scenarios, and what is this harness's own. One run serves all tests of it.
 """
 
-import json
+import dataclasses
 import os
+import shlex
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,226 +16,137 @@ from typing import Any
 
 import pytest
 
-from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, PROFILES, SCENARIOS
+from roller_capture.acceptance.expected import Delegation, Expected
+from roller_capture.acceptance.judge import differences
+from roller_capture.acceptance.plans.deepseek import PLAN
+from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, SCENARIOS
 from roller_capture.vocabulary import Protocol
 from tests.support.capture import roller_capture
 from tests.support.harness_run import HarnessRun, check_attribution
-from tests.support.truth_table import Relation, TruthTable
+from tests.support.truth_table import TruthTable
 
 pytestmark = pytest.mark.e2e
 
 VERSION = "0.2.1rc2"
-MORE_PROMPTS = {"cross-process-resume": ("And once more.",), "fork": ("Now delegate, please.",)}
-Told = Counter[Relation]
-_SESSION = "x-deepseek-harness-session-id"
-
-
-class DeepSeekTruth(TruthTable):
-    """A run of DeepSeek Harness beside the provider's record."""
-
-    delegation_tools = ("subagent", "subagent_fork", "workflow")
+MINIMAL = "sdk-minimal"
+MINIMAL_LIFECYCLE = "unsupported"
 
 
 @dataclass(frozen=True)
-class Delegated:
-    """What one delegating tool call must give: its children, of which a workflow can have several, and their end.
+class Run:
+    """One run and what it must give. `side_calls` are the purposes of calls that are no agent's turn."""
 
-    It is number `part` of the `parts` delegations of its child. `end` is `None` where nothing was delivered.
-    """
-
-    children: tuple[str, ...]
-    parent: str = "root"
-    end: str | None = "child_completed"
-    part: int = 1
-    parts: int = 1
-    is_waited_for: bool = False
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a scenario must give beyond the provider's record; `delegations` in the order in which they were asked for.
-
-    `side_calls` are the purposes of calls that are no agent's turn. `tools` are those that delegated.
-    """
-
-    delegations: tuple[Delegated, ...] = ()
-    ended: Mapping[str, str] = field(default_factory=dict)
-    pending: frozenset[str] = frozenset()
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    scenario: str
+    expected: Expected
+    profile: str = "sdk"
+    more_prompts: tuple[str, ...] = ()
     side_calls: Mapping[str, int] = field(default_factory=dict)
-    execution: str = "completed"
     drain_timeout: float = 60.0
-    tools: tuple[str, ...] = DeepSeekTruth.delegation_tools
 
 
-def _one(child: str, **more: Any) -> Delegated:
-    return Delegated((child,), **more)
+def _one(child: str, end: str | None = "child_completed") -> Delegation:
+    return Delegation(child, background=True, end=end)
 
 
-_CUT = {"call_incomplete": 1}
-EXPECTED: Mapping[str, Expected] = {
-    "ordinary": Expected(),
-    "cross-process-resume": Expected(),
-    "cut-stream": Expected(reasons=_CUT),
-    "retries": Expected(),
-    "refused": Expected(ended={"root": "failed"}, execution="failed"),
-    "compaction": Expected(side_calls={"compaction": 1}),
-    "title": Expected(side_calls={"title": 1}),
-    "single": Expected((_one("child-a"),)),
-    "background": Expected((_one("child-bg"),)),
-    "parallel": Expected((_one("child-a"), _one("child-b"))),
-    "identical-prompts": Expected((_one("child-1"), _one("child-2"))),
-    "file-sharing": Expected((_one("writer"), _one("reader"))),
-    "tool-error": Expected((_one("child-e"),)),
-    "tool-configs": Expected((Delegated(("same-model", "other-model"), is_waited_for=True),)),
-    "workflow": Expected((Delegated(("child-p1", "child-p2"), is_waited_for=True),)),
-    "two-workflows": Expected((_one("child-w1", is_waited_for=True), _one("child-w2", is_waited_for=True))),
+def _minimal(scenario: str, *more_prompts: str, side_calls: Mapping[str, int] | None = None, **expected: Any) -> Run:
+    """A run with the default profile, which cannot delegate."""
+    return Run(scenario, Expected(lifecycle=MINIMAL_LIFECYCLE, **expected), MINIMAL, more_prompts, side_calls or {})
+
+
+def _headless(scenario: str, *delegations: Delegation) -> Run:
+    """A run of the command itself, which has a title made up for each new session."""
+    return Run(scenario, Expected(delegations), "headless", side_calls={"title": 1})
+
+
+RUNS: Mapping[str, Run] = {
+    "ordinary": _minimal("ordinary"),
+    "cross-process-resume": _minimal("cross-process-resume", "And once more."),
+    "cut-stream": _minimal("cut-stream", reasons={"call_incomplete": 1}),
+    "retries": _minimal("retries"),
+    "refused": _minimal("refused", ended={"root": "failed"}, execution="failed"),
+    "compaction": _minimal("compaction", side_calls={"compaction": 1}),
+    "title": _headless("title"),
+    "single-headless": _headless("single", _one("child-a")),
+    "parallel-headless": _headless("parallel", _one("child-a"), _one("child-b")),
+    "resumed-headless": _headless("resumed-child", _one("child-re"), _one("child-re")),
     # The harness itself refuses what is deeper than one level, and nobody is delegated to.
-    "nested": Expected((_one("child-n"), Delegated((), parent="child-n"))),
-    "nested-allowed": Expected((_one("child-n"), _one("grand-g", parent="child-n"))),
-    "child-failure": Expected((_one("child-f", end="child_failed"),), ended={"child-f": "failed"}),
-    "cut-child": Expected((_one("child-c"),), reasons=_CUT),
-    "fork": Expected((_one("child-fork"),)),
-    "messages": Expected((_one("child-s"),)),
-    "resumed-child": Expected(
-        (_one("child-re", parts=2), _one("child-re", part=2, parts=2)),
-        tools=(*DeepSeekTruth.delegation_tools, "send_message"),
-    ),
-    "stopped-child": Expected((_one("child-x", end=None),), ended={"child-x": "interrupted"}),
-    "wait-ceiling": Expected(
-        (_one("child-w", end=None),),
-        ended={"child-w": "interrupted"},
-        pending=frozenset({"child-w"}),
-        reasons={"call_incomplete": 1, "lifecycle_pending": 1},
+    "nested": Run("nested", Expected((_one("child-n"), Delegation("", parent="child-n", refused=True)))),
+    "workflow": Run("workflow", Expected((Delegation("child-p1"), Delegation("child-p2", same_call=True)))),
+    "two-workflows": Run("two-workflows", Expected((Delegation("child-w1"), Delegation("child-w2")))),
+    "fork": Run("fork", Expected((_one("child-fork"),)), more_prompts=("Now delegate, please.",)),
+    # A child's message to its parent delegates nothing.
+    "messages": Run("messages", Expected((_one("child-s"), Delegation("", parent="child-s", refused=True)))),
+    "stopped-child": Run("stopped-child", Expected((_one("child-x", None),), ended={"child-x": "interrupted"})),
+    "wait-ceiling": Run(
+        "wait-ceiling",
+        Expected(
+            (_one("child-w", None),),
+            ended={"child-w": "interrupted"},
+            pending=frozenset({"child-w"}),
+            reasons={"call_incomplete": 1, "lifecycle_pending": 1},
+        ),
         drain_timeout=2.0,
     ),
 }
 Tables = Callable[[str], TruthTable]
-each_run = pytest.mark.parametrize("scenario", list(EXPECTED))
+each_run = pytest.mark.parametrize("name", list(RUNS))
 
 
-def _collect(scenario: str, directory: Path, **options: Any) -> HarnessRun:
-    given = {"profile": PROFILES.get(scenario), "harness_args": ARGUMENTS.get(scenario, ()), **options}
-    return HarnessRun("deepseek", VERSION, SCENARIOS[scenario](), directory, *MORE_PROMPTS.get(scenario, ()), **given)
+def _collect(scenario: str, directory: Path, *more_prompts: str, **options: Any) -> HarnessRun:
+    given = {"harness_args": ARGUMENTS.get(scenario, ()), **options}
+    return HarnessRun("deepseek", VERSION, SCENARIOS[scenario](), directory, *more_prompts, **given)
 
 
-def _line(scenario: str, table: TruthTable) -> str:
+def _table(run: HarnessRun) -> TruthTable:
+    return TruthTable(run.capture(), PLAN.delegation_tools, PLAN.plain_tool_id)
+
+
+def _finished(run: HarnessRun) -> TruthTable:
+    with run:
+        code, err = run.finish()
+    assert code == 0, err
+    return _table(run)
+
+
+def _line(name: str, table: TruthTable) -> str:
     return (
-        f"{VERSION} collect {scenario:<22} calls {len(table.calls):>2}/{len(table.truth):<2} wrong {len(table.wrong)} "
+        f"{VERSION} collect {name:<34} calls {len(table.calls):>2}/{len(table.truth):<2} wrong {len(table.wrong)} "
         f"unattributed {len(table.unattributed)} relations {len(table.capture.relations):>2} "
         f"lifecycle {table.capture.manifest['lifecycle']['status']} capture {table.capture.manifest['capture_status']}"
     )
 
 
+def _coverage(table: TruthTable) -> dict[str, Any]:
+    coverage: dict[str, Any] = table.capture.manifest["capabilities"]["native_output_coverage"]
+    return coverage
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory, e2e_table: list[str]) -> Tables:
-    """Runs a scenario the first time it is asked for."""
+    """Makes a run the first time it is asked for."""
     known: dict[str, TruthTable] = {}
 
-    def table(scenario: str) -> TruthTable:
-        if scenario not in known:
-            expected = EXPECTED[scenario]
-            directory = tmp_path_factory.mktemp(scenario)
-            with _collect(scenario, directory, drain_timeout=expected.drain_timeout) as run:
-                code, err = run.finish()
-            assert code == 0, err
-            known[scenario] = DeepSeekTruth(run.capture())
-            e2e_table.append(_line(scenario, known[scenario]))
-        return known[scenario]
+    def table(name: str) -> TruthTable:
+        if name not in known:
+            run = RUNS[name]
+            options = {"profile": run.profile, "drain_timeout": run.drain_timeout}
+            known[name] = _finished(_collect(run.scenario, tmp_path_factory.mktemp(name), *run.more_prompts, **options))
+            e2e_table.append(_line(name, known[name]))
+        return known[name]
 
     return table
 
 
-def _true_relations(table: TruthTable, expected: Expected) -> Told:
-    """The relations of the given delegations, with the calls that the provider saw hold their results."""
-    found: Told = Counter()
-    calls = [
-        (record, tool_id)
-        for record in table.capture.truth
-        for name, tool_id in (record.tools if record.answered_whole else ())
-        if name in expected.tools
-    ]
-    for (record, tool_id), delegated in zip(calls, expected.delegations, strict=True):
-        assert record.owner == delegated.parent
-        holders = [later.nonce for later in table.capture.truth if tool_id in later.results_seen]
-        for given in delegated.children:
-            # Of two with the same prompt, the first to ask need not be the one of the first tool call.
-            child = _acknowledged(table, tool_id) or given
-            assert child in {name for item in expected.delegations for name in item.children}
-            pairs: list[tuple[str, str | None]] = [("spawn", None)]
-            if not delegated.is_waited_for:
-                pairs.append(("launch_acknowledged", None))
-                pairs += [("launch_ack_in_context", nonce) for nonce in holders]
-            if delegated.end is not None:
-                told = holders if delegated.is_waited_for else _told(table, child, delegated)
-                pairs += [("result_delivered", None), (delegated.end, None)]
-                pairs += [("result_in_context", nonce) for nonce in told]
-            for kind, context_call in pairs:
-                found[Relation(kind, delegated.parent, child, tool_id, record.nonce, context_call)] += 1
-    return found
-
-
-def _acknowledged(table: TruthTable, tool_id: str) -> str | None:
-    """The owner of the session that the harness said, in a request, to have started for that tool call."""
-    for record in table.capture.truth:
-        for message in table.calls[record.nonce]["context"].get("messages", ()):
-            for block in message["content"] if isinstance(message["content"], list) else ():
-                if block.get("tool_use_id") == tool_id and "started subagent " in str(block["content"]):
-                    sessions = {str(other.headers.get(_SESSION)): other.owner for other in table.capture.truth}
-                    return next(sessions[one] for one in sessions if f"started subagent {one}" in str(block["content"]))
-    return None
-
-
-def _told(table: TruthTable, child: str, delegated: Delegated) -> list[str]:
-    """Requests of the parent that carry, outside of any tool result, the answer with which a delegation ended."""
-    answers = [record for record in table.capture.truth if record.owner == child and record.answered_whole]
-    closing = [record for record in answers if not record.tools]
-    last = closing[delegated.part - 1] if delegated.parts > 1 else answers[-1]
-    return [
-        record.nonce
-        for record in table.capture.truth
-        if record.owner == delegated.parent and last.nonce in _said_to(table.calls[record.nonce]["context"])
-    ]
-
-
-def _said_to(context: dict[str, Any]) -> str:
-    """What the conversation of a request says outside of tool results. The harness's own log, which the request also
-    carries, is no part of it: it tells of notices that have come in and were not read."""
-    said: list[Any] = []
-    for message in context.get("messages", context.get("input", ())):
-        content = message.get("content")
-        if message.get("role") != "tool" and isinstance(content, list):
-            said += [block for block in content if block["type"] != "tool_result"]
-        elif message.get("role") == "user":
-            said.append(content)
-    return json.dumps(said)
+@each_run
+def test_the_capture_is_what_the_provider_knows(tables: Tables, name: str) -> None:
+    """Calls and owners, participants, relations, lifecycle, what is missing, what is exportable; and it validates."""
+    assert differences(tables(name), RUNS[name].expected) == []
 
 
 @each_run
-def test_every_call_has_its_owner(tables: Tables, scenario: str) -> None:
-    """One call per request, none wrong, none unattributed, and every participant with its role, parent and end."""
-    table, expected = tables(scenario), EXPECTED[scenario]
-    check_attribution(table)
-    assert table.owned == table.true_owned
-    parents = {child: item.parent for item in expected.delegations for child in item.children}
-    everyone: dict[str, tuple[str, str | None]] = {"root": ("root", None)}
-    everyone |= {child: ("child", parent) for child, parent in parents.items()}
-    assert table.participants == {
-        owner: (role, parent, expected.ended.get(owner, "completed")) for owner, (role, parent) in everyone.items()
-    }
-
-
-@each_run
-def test_relations_are_the_true_ones(tables: Tables, scenario: str) -> None:
-    """Those of each delegation, with the calls that made it and that hold its result; no other."""
-    table = tables(scenario)
-    assert table.relations == _true_relations(table, EXPECTED[scenario])
-
-
-@each_run
-def test_context_pointers_name_the_result(tables: Tables, scenario: str) -> None:
+def test_context_pointers_name_the_result(tables: Tables, name: str) -> None:
     """The pointer leads to the tool result of that tool call, or to a text of the child's notice."""
-    table = tables(scenario)
+    table = tables(name)
     ids = {item["participant_id"]: item["native_ids"]["session_id"] for item in table.capture.manifest["participants"]}
     for relation, item in table.context_items:
         if relation["delivery"]["kind"] == "tool_result":
@@ -247,45 +160,42 @@ def test_context_pointers_name_the_result(tables: Tables, scenario: str) -> None
 
 
 @each_run
-def test_the_capture_says_what_is_missing(tables: Tables, scenario: str) -> None:
-    """Lifecycle with the pending children, what the profile can do, the reasons for a partial capture and no other."""
-    table, expected = tables(scenario), EXPECTED[scenario]
-    manifest = table.capture.manifest
-    pending = frozenset(table.owners[key] for key in manifest["lifecycle"]["pending_participant_ids"])
-    is_minimal = scenario not in PROFILES
-    status = "unsupported" if is_minimal else "pending" if expected.pending else "complete"
-    assert (manifest["lifecycle"]["status"], pending) == (status, expected.pending)
-    support = "not_available_in_bundled_profile" if is_minimal else "supported"
+def test_what_the_harness_can_do_is_said(tables: Tables, name: str) -> None:
+    """By the tools that the profile offers."""
+    manifest = tables(name).capture.manifest
+    support = "not_available_in_bundled_profile" if RUNS[name].profile == MINIMAL else "supported"
     assert manifest["capabilities"]["subtasks"] == support
-    assert {reason["code"]: reason["count"] for reason in manifest["status_reasons"]} == expected.reasons
-    assert (manifest["errors"], manifest["execution_status"]) == ([], expected.execution)
     assert manifest["harness"] == {"name": "deepseek", "version": VERSION, "tested": True}
 
 
 @each_run
-def test_completed_assistants_are_covered(tables: Tables, scenario: str) -> None:
+def test_completed_assistants_are_covered(tables: Tables, name: str) -> None:
     """The session logs hold as many completed assistants as the provider gave whole answers to agents."""
-    table = tables(scenario)
-    coverage = table.capture.manifest["capabilities"]["native_output_coverage"]
+    table = tables(name)
+    coverage, whole = _coverage(table), sum(record.answered_whole for record in table.capture.truth)
     assert (coverage["strength"], coverage["status"], coverage["surplus_calls"]) == ("count", "complete", 0)
-    side_calls = sum(EXPECTED[scenario].side_calls.values())
-    whole = sum(record.answered_whole for record in table.capture.truth)
-    assert (coverage["expected"], coverage["protocol_count"]["expected"]) == (whole, whole - side_calls)
+    assert (coverage["expected"], coverage["observed"]) == (whole, whole)
+    agents = whole - sum(RUNS[name].side_calls.values())
+    assert coverage["protocol_count"] == {"name": "completed_assistants", "expected": agents, "observed": agents}
 
 
 @each_run
-def test_exportable_are_the_answers_that_ended_well(tables: Tables, scenario: str) -> None:
-    """Completed calls and no others; all but the harness's own side calls are an agent's."""
-    table, expected = tables(scenario), EXPECTED[scenario]
-    assert table.exportable == table.truly_exportable
+def test_side_calls_have_their_purpose(tables: Tables, name: str) -> None:
+    """Compactions and titles are marked as such, belong to the root, and everything else is an agent's turn."""
+    table, side_calls = tables(name), RUNS[name].side_calls
     purposes = Counter(call["purpose"] for call in table.calls.values())
-    assert purposes["agent"] == len(table.calls) - sum(expected.side_calls.values())
-    assert purposes["title"] == expected.side_calls.get("title", 0)
+    assert purposes == Counter(agent=len(table.calls) - sum(side_calls.values()), **side_calls)
+    owners = {
+        table.owners[call["participant_id"]]
+        for call in table.calls.values()
+        if call["purpose"] in ("compaction", "title")
+    }
+    assert owners == ({"root"} if side_calls else set())
 
 
 def test_a_resumed_child_is_judged_by_each_delegation(tables: Tables) -> None:
     """The first ends by the tool call that launched it, the second by the message that set it to work again."""
-    table = tables("resumed-child")
+    table = tables("resumed-headless")
     tools = {record.tools[0][1]: record.tools[0][0] for record in table.capture.truth if record.tools}
     ended = {
         relation["delegation"]: tools[relation["tool_call_id"]]
@@ -297,52 +207,33 @@ def test_a_resumed_child_is_judged_by_each_delegation(tables: Tables) -> None:
 
 def test_children_of_one_workflow_are_told_apart(tables: Tables) -> None:
     """By their place in the workflow, and each keeps the model that it was given."""
-    table = tables("tool-configs")
+    table = tables("workflow")
     places = {
         table.owners[relation["child_participant_id"]]: relation["task_index"]
         for relation in table.capture.relations
         if relation["type"] == "spawn"
     }
-    assert places == {"same-model": 0, "other-model": 1}
+    assert places == {"child-p1": 0, "child-p2": 1}
     models: dict[str, set[str]] = {}
     for nonce, call in table.calls.items():
         models.setdefault(str(table.truth[nonce].owner), set()).add(call["model"]["requested"])
-    assert models == {"root": {"scripted-model"}, "same-model": {"scripted-model"}, "other-model": {"other-model"}}
-
-
-@pytest.mark.parametrize("scenario", ["ordinary", "single", "parallel"])
-def test_the_command_line_profile(scenario: str, tmp_path: Path, e2e_table: list[str]) -> None:
-    """`headless` waits for its subagents by itself; each new session has a title made up, which is no agent's turn."""
-    with _collect(scenario, tmp_path, profile="headless") as run:
-        code, err = run.finish()
-    assert code == 0, err
-    table = check_attribution(DeepSeekTruth(run.capture()))
-    assert table.relations == _true_relations(table, EXPECTED[scenario])
-    assert Counter(call["purpose"] for call in table.calls.values())["title"] == 1
-    assert table.capture.manifest["capture_status"] == "complete"
-    e2e_table.append(_line(f"{scenario} (headless)", table))
+    assert models == {"root": {"scripted-model"}, "child-p1": {"scripted-model"}, "child-p2": {"other-model"}}
 
 
 @pytest.mark.parametrize("protocol", [Protocol.OPENAI_RESPONSES, Protocol.OPENAI_CHAT_COMPLETIONS])
 @pytest.mark.parametrize("scenario", ["ordinary", "single", "parallel"])
 def test_the_other_protocols(scenario: str, protocol: Protocol, tmp_path: Path, e2e_table: list[str]) -> None:
     """The session logs hold the provider's response ids: everything is attributed, tied and covered by them."""
-    with _collect(scenario, tmp_path, profile="sdk", protocol=protocol) as run:
-        code, err = run.finish()
-    assert code == 0, err
-    table = DeepSeekTruth(run.capture())
-    assert (table.wrong, table.unattributed) == ([], [])
-    assert table.owned == table.true_owned
-    by_call_id = Counter(
-        relation._replace(tool_call_id=relation.tool_call_id.partition("|")[0])
-        for relation in table.relations.elements()
-    )
-    assert by_call_id == _true_relations(table, EXPECTED[scenario])
-    manifest = table.capture.manifest
-    coverage = manifest["capabilities"]["native_output_coverage"]
+    table = _finished(_collect(scenario, tmp_path, profile="sdk", protocol=protocol))
+    assert differences(table, PLAN.cells[scenario].expected) == []
+    coverage = _coverage(table)
     assert (coverage["key"], coverage["strength"], coverage["status"]) == ("response_id", "per_id", "complete")
-    assert (manifest["capture_status"], manifest["errors"]) == ("complete", [])
+    assert coverage["protocol_count"]["observed"] == coverage["protocol_count"]["expected"] == coverage["expected"]
     assert {call["protocol"] for call in table.calls.values()} == {protocol}
+    # Only Responses requests carry the session's id.
+    proofs = [{item["name"] for item in call["native_identity"]["evidence"]} for call in table.calls.values()]
+    by_session = {"header:session_id", "context:/prompt_cache_key"} if protocol is Protocol.OPENAI_RESPONSES else set()
+    assert all(names == {"response_id", *by_session} for names in proofs)
     e2e_table.append(_line(f"{scenario} ({protocol})", table))
 
 
@@ -352,12 +243,24 @@ def test_the_other_protocols(scenario: str, protocol: Protocol, tmp_path: Path, 
 def test_a_cut_answer_in_the_other_protocols(protocol: Protocol, unattributed: int, tmp_path: Path) -> None:
     """It leaves no response id in the log. Responses requests name the session all the same, Chat Completions' do not,
     and then the call belongs to nobody."""
-    with _collect("cut-stream", tmp_path, profile="sdk", protocol=protocol) as run:
-        code, err = run.finish()
-    assert code == 0, err
-    table = check_attribution(DeepSeekTruth(run.capture()), unattributed=unattributed)
+    table = _finished(_collect("cut-stream", tmp_path, profile="sdk", protocol=protocol))
+    check_attribution(table, unattributed=unattributed)
     cut = [record.nonce for record in table.capture.truth if not record.answered_whole]
     assert table.unattributed == cut[:unattributed]
+
+
+def test_another_version_is_captured_and_named(tmp_path: Path) -> None:
+    """A program that says it is one that was not tested: the warning, and all else as usual."""
+    run = _collect("ordinary", tmp_path)
+    other = tmp_path / "dsh"
+    real = shlex.quote(str(run.request.harness_bin))
+    other.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo 9.8.7; else exec {real} "$@"; fi\n')
+    other.chmod(0o700)
+    run.request = dataclasses.replace(run.request, harness_bin=other)
+    table = _finished(run)
+    expected = Expected(lifecycle=MINIMAL_LIFECYCLE, reasons={"errors": 1}, errors=("native_version_untested",))
+    assert differences(table, expected) == []
+    assert table.capture.manifest["harness"] == {"name": "deepseek", "version": "9.8.7", "tested": False}
 
 
 def _driver(run: HarnessRun) -> int:
@@ -372,7 +275,7 @@ def _driver(run: HarnessRun) -> int:
     raise AssertionError("the driver is not running")
 
 
-def _kill_harness(run: HarnessRun) -> None:
+def _kill_driver(run: HarnessRun) -> None:
     os.kill(_driver(run), signal.SIGKILL)
 
 
@@ -385,20 +288,24 @@ def _interrupt(run: HarnessRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "end", "exit_code"),
+    ("scenario", "profile", "end", "exit_code"),
     [
-        ("killed", _kill_harness, 0),
-        ("killed", _kill_collect, -signal.SIGKILL),
-        ("killed", _interrupt, 128 + signal.SIGINT),
-        ("killed-root", _kill_harness, 0),
+        ("killed-root", MINIMAL, _kill_driver, 0),
+        ("killed", "sdk", _kill_collect, -signal.SIGKILL),
+        ("killed", "sdk", _interrupt, 128 + signal.SIGINT),
     ],
-    ids=["kill-harness", "kill-collect", "interrupt", "kill-in-the-root"],
+    ids=["kill-the-driver-alone", "kill-collect", "interrupt"],
 )
 def test_a_run_that_was_ended_in_the_middle(
-    scenario: str, end: Callable[[HarnessRun], None], exit_code: int, tmp_path: Path, e2e_table: list[str]
+    scenario: str,
+    profile: str,
+    end: Callable[[HarnessRun], None],
+    exit_code: int,
+    tmp_path: Path,
+    e2e_table: list[str],
 ) -> None:
     """While an answer is held: all calls are attributed, and only the open one is cut."""
-    with _collect(scenario, tmp_path) as run:
+    with _collect(scenario, tmp_path, profile=profile) as run:
         run.until_held()
         end(run)
         code, err = run.finish()
@@ -406,7 +313,7 @@ def test_a_run_that_was_ended_in_the_middle(
     if code < 0:
         finalized = roller_capture("finalize", str(run.attempt), "--capture-debug", "full")
         assert finalized.returncode == 0, finalized.stderr
-    table = check_attribution(DeepSeekTruth(run.capture()))
+    table = check_attribution(_table(run))
     manifest = table.capture.manifest
     assert (manifest["execution_status"], manifest["capture_status"]) == ("interrupted", "partial")
     cut = [nonce for nonce, call in table.calls.items() if call["execution_status"] == "interrupted"]

@@ -1,9 +1,12 @@
-"""The real OpenCode through `collect`, in every shape of the shared acceptance that it can do, and some of its own.
+"""The real OpenCode through `collect`, beyond the shared acceptance: the other protocols, and shapes of its own.
 
-Truth is the scripted provider's own record. One run per scenario and protocol serves all tests of that pair.
+Truth is the scripted provider's own record. The fifteen scenarios of the acceptance in the default protocol are judged
+in test_acceptance.py; a run here serves all tests that look at it.
 """
 
 import json
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from roller_capture.acceptance.expected import Delegation, Expected
+from roller_capture.acceptance.judge import differences
+from roller_capture.acceptance.plans.opencode import PLAN
 from roller_capture.scripted_provider.opencode_scenarios import OTHER_MODEL, SCENARIOS
-from tests.support.harness_run import HarnessRun, check_attribution
+from tests.support.collecting import until
+from tests.support.harness_run import HarnessRun, check_attribution, read_json
 from tests.support.truth_table import TruthTable
 
 pytestmark = pytest.mark.e2e
@@ -22,187 +29,156 @@ VERSION = "1.18.33"
 CHAT, MESSAGES, RESPONSES = "openai-chat-completions", "anthropic-messages", "openai-responses"
 
 
-class OpenCodeTruth(TruthTable):
-    """OpenCode delegates with one tool, also where it resumes a child."""
-
-    delegation_tools = ("task",)
-
-
 @dataclass(frozen=True)
-class Expected:
-    """What a scenario must give, beyond what the provider's record tells.
+class Run:
+    """A scenario over a protocol: further members of the request, what it must give, and which calls are no agent's
+    turn."""
 
-    `ended` names the participants that did not end well, `refused` the number of delegations that gave no child,
-    `reasons` those of a partial capture, `purposes` the calls that are no agent's turn beside the one title.
-    """
-
+    scenario: str
+    expected: Expected
+    protocol: str = CHAT
     options: Mapping[str, Any] = field(default_factory=dict)
-    more_prompts: tuple[str, ...] = ()
-    ended: Mapping[str, str] = field(default_factory=dict)
-    background: str | None = None
-    refused: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    pending: frozenset[str] = frozenset()
-    purposes: Mapping[str, int] = field(default_factory=dict)
-    truth_tells: bool = True
-    """Whether the provider's record tells all relations."""
+    side_calls: Mapping[str, int] = field(default_factory=lambda: {"title": 1})
+
+
+def _in_the_background(child: str, end: str | None = "child_completed") -> Delegation:
+    return Delegation(child, background=True, end=end)
+
+
+def _planned(scenario: str) -> Expected:
+    return PLAN.cells[scenario].expected
 
 
 BACKGROUND = {"profile": "background"}
-EXPECTED: Mapping[str, Expected] = {
-    "ordinary": Expected(),
-    "single": Expected(),
-    "parallel": Expected(),
-    "identical-prompts": Expected(),
-    "file-sharing": Expected(),
-    "tool-error": Expected(),
-    "tool-configs": Expected(),
-    "nested": Expected({"profile": "nested"}),
-    "depth-limit": Expected(refused=1, truth_tells=False),
-    "child-failure": Expected(ended={"child-f": "failed"}, truth_tells=False),
-    "resumed-child": Expected(),
-    "compaction": Expected(purposes={"compaction": 1}),
-    "cross-process-resume": Expected(more_prompts=("Go on, please.",)),
-    "cut-stream": Expected(reasons={"call_incomplete": 1}),
-    "cut-child": Expected(reasons={"call_incomplete": 1}),
-    "retries": Expected(),
-    "subtask-command": Expected({"harness_args": ("--command", "look")}, truth_tells=False),
-    "background": Expected(BACKGROUND, background="child-bg"),
-    "background-failure": Expected(BACKGROUND, ended={"child-f": "failed"}, truth_tells=False),
-    "two-notifications": Expected(BACKGROUND, truth_tells=False),
-    "background-refused": Expected(refused=1, truth_tells=False),
-    "background-cut": Expected(
-        {**BACKGROUND, "drain_timeout": 3.0},
-        ended={"child-w": "interrupted"},
-        reasons={"call_incomplete": 1, "lifecycle_pending": 1, "errors": 1},
-        pending=frozenset({"child-w"}),
-        truth_tells=False,
-    ),
-    "killed": Expected(
-        ended={"root": "interrupted", "child-k": "interrupted"},
-        reasons={"call_incomplete": 1, "lifecycle_pending": 1},
-        pending=frozenset({"child-k"}),
-        truth_tells=False,
-    ),
+CUT = {"call_incomplete": 1}
+FAILED = {"child-f": "failed"}
+TWO_IN_THE_BACKGROUND = Expected((_in_the_background("child-b1"), _in_the_background("child-b2")))
+RUNS = {
+    f"{run.scenario}-{run.protocol.partition('-')[2]}": run
+    for run in (
+        *(Run(name, _planned(name), protocol) for name in ("ordinary", "single") for protocol in (MESSAGES, RESPONSES)),
+        *(Run("parallel", _planned("parallel"), protocol) for protocol in (MESSAGES, RESPONSES)),
+        Run("tool-configs", _planned("tool-configs")),
+        Run("compaction", _planned("compaction"), side_calls={"title": 1, "compaction": 1}),
+        Run("own-project", Expected((Delegation("child-p"),))),
+        Run(
+            "depth-limit",
+            Expected((Delegation("child-n"), Delegation("grand-g", parent="child-n", refused=True))),
+        ),
+        Run("retries", Expected()),
+        Run("child-failure-500", Expected((Delegation("child-f", end="child_failed"),), ended=FAILED)),
+        # With a title of the user's, the harness asks for none.
+        Run("cut-stream", Expected(reasons=CUT), options={"harness_args": ("--title", "t")}, side_calls={}),
+        Run("error-event", Expected()),
+        Run("title-failure", Expected(), side_calls={"title": 3}),
+        Run("background", _planned("background"), RESPONSES, BACKGROUND),
+        Run(
+            "background-failure",
+            Expected((_in_the_background("child-f", "child_failed"),), ended=FAILED),
+            options=BACKGROUND,
+        ),
+        Run("two-notifications", TWO_IN_THE_BACKGROUND, options=BACKGROUND),
+        Run("two-notifications", TWO_IN_THE_BACKGROUND, MESSAGES, BACKGROUND),
+        Run("background-refused", Expected((Delegation("child-bg", refused=True),))),
+        Run(
+            "background-cut",
+            Expected(
+                (_in_the_background("child-w", None),),
+                ended={"child-w": "interrupted"},
+                pending=frozenset({"child-w"}),
+                reasons={"call_incomplete": 1, "lifecycle_pending": 1, "errors": 1},
+                errors=("drain_failed",),
+            ),
+            options={**BACKGROUND, "drain_timeout": 3.0},
+        ),
+        Run("killed", _planned("killed")),
+    )
 }
-RUNS = [(name, CHAT) for name in EXPECTED]
-RUNS += [(name, protocol) for protocol in (MESSAGES, RESPONSES) for name in ("ordinary", "single", "parallel")]
-RUNS += [("two-notifications", MESSAGES), ("background", RESPONSES)]
-Tables = Callable[[str, str], OpenCodeTruth]
-each_run = pytest.mark.parametrize(("scenario", "protocol"), RUNS)
+COMMAND = Run("subtask-command", Expected(), options={"harness_args": ("--command", "look")})
+Tables = Callable[[Run], TruthTable]
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory, e2e_table: list[str]) -> Tables:
-    """Runs a scenario over a protocol the first time it is asked for."""
-    known: dict[tuple[str, str], OpenCodeTruth] = {}
+    """Makes a run the first time it is asked for."""
+    known: dict[int, TruthTable] = {}
 
-    def table(scenario: str, protocol: str) -> OpenCodeTruth:
-        if (scenario, protocol) not in known:
-            known[scenario, protocol] = _run(scenario, protocol, tmp_path_factory.mktemp(f"opencode-{scenario}"))
-            e2e_table.append(_line(scenario, protocol, known[scenario, protocol]))
-        return known[scenario, protocol]
+    def table(run: Run) -> TruthTable:
+        if id(run) not in known:
+            known[id(run)] = _run(run, tmp_path_factory.mktemp(f"opencode-{run.scenario}"))
+            e2e_table.append(_line(run, known[id(run)]))
+        return known[id(run)]
 
     return table
 
 
-def _run(scenario: str, protocol: str, directory: Path) -> OpenCodeTruth:
-    expected = EXPECTED[scenario]
-    options = {**expected.options, "protocol": protocol}
-    with HarnessRun("opencode", VERSION, SCENARIOS[scenario](), directory, *expected.more_prompts, **options) as run:
-        if run.scenario.kill_when is not None:
-            run.until_held()
-            run.process.terminate()
-        code, err = run.finish()
-    assert code == (143 if run.scenario.kill_when is not None else 0), err
-    return OpenCodeTruth(run.capture())
+def _run(run: Run, directory: Path) -> TruthTable:
+    scenario = SCENARIOS[run.scenario]()
+    with HarnessRun("opencode", VERSION, scenario, directory, protocol=run.protocol, **run.options) as started:
+        if scenario.kill_when is not None:
+            started.until_held()
+            started.process.terminate()
+        code, err = started.finish()
+    assert code == (143 if scenario.kill_when is not None else 0), err
+    return TruthTable(started.capture(), PLAN.delegation_tools)
 
 
-def _line(scenario: str, protocol: str, table: OpenCodeTruth) -> str:
+def _line(run: Run, table: TruthTable) -> str:
     relations = Counter(relation["type"] for relation in table.capture.relations)
     return (
-        f"opencode {VERSION} {scenario:<20} {protocol:<23} calls {len(table.calls):>2}/{len(table.truth):<2} "
+        f"opencode {VERSION} {run.scenario:<20} {run.protocol:<23} calls {len(table.calls):>2}/{len(table.truth):<2} "
         f"wrong {len(table.wrong)} unattributed {len(table.unattributed)} relations {relations.total():>2} "
         f"lifecycle {table.capture.manifest['lifecycle']['status']} capture {table.capture.manifest['capture_status']}"
     )
 
 
-@each_run
-def test_every_call_has_its_owner(tables: Tables, scenario: str, protocol: str) -> None:
-    """One call per request, none wrong, none unattributed, and every participant with its end."""
-    table, expected = tables(scenario, protocol), EXPECTED[scenario]
-    check_attribution(table)
-    assert table.owned == table.true_owned
-    statuses = {owner: status for owner, (_, _, status) in table.participants.items()}
-    assert statuses == {owner: expected.ended.get(owner, "completed") for owner in table.true_owned}
-    assert {call["protocol"] for call in table.calls.values()} == {protocol}
-
-
-@each_run
-def test_relations_are_the_true_ones(tables: Tables, scenario: str, protocol: str) -> None:
-    """Those of each delegation, with the calls that made it and that hold its result; none of one that was refused."""
-    table, expected = tables(scenario, protocol), EXPECTED[scenario]
-    if expected.truth_tells:
-        assert table.relations == table.true_relations(frozenset(expected.ended), expected.background)
-    spawned = [relation["tool_call_id"] for relation in table.capture.relations if relation["type"] == "spawn"]
-    assert len(spawned) == len(set(spawned))
-    if scenario != "subtask-command":
-        delegated = {tool_id for _, tool_id in table.delegations}
-        assert set(spawned) <= delegated
-        assert len(spawned) == len(delegated) - expected.refused
-        assert {relation["parent_call_status"] for relation in table.capture.relations} <= {"resolved"}
-
-
-@each_run
-def test_context_pointers_name_the_result(tables: Tables, scenario: str, protocol: str) -> None:
-    """The pointer leads to the tool result, or the automatic message, of that delegation in that call's request."""
-    for relation, item in tables(scenario, protocol).context_items:
-        if relation["delivery"]["kind"] == "tool_result":
-            assert relation["tool_call_id"] in json.dumps(item)
-        else:
-            assert '<task id=\\"ses_' in json.dumps(item)
-
-
-@each_run
-def test_the_capture_says_what_is_missing(tables: Tables, scenario: str, protocol: str) -> None:
-    """The reasons for a partial capture and no other, the pending children, and coverage by message id."""
-    table, expected = tables(scenario, protocol), EXPECTED[scenario]
+def _check_marks(table: TruthTable, run: Run) -> None:
+    """What only this harness has: the hook's ids for each call, and its own marks of side calls."""
     manifest = table.capture.manifest
-    assert {reason["code"]: reason["count"] for reason in manifest["status_reasons"]} == expected.reasons
-    assert manifest["capture_status"] == ("partial" if expected.reasons else "complete")
-    assert {table.owners[key] for key in manifest["lifecycle"]["pending_participant_ids"]} == expected.pending
     coverage = manifest["capabilities"]["native_output_coverage"]
     assert (coverage["strength"], coverage["status"], coverage["missing"]) == ("per_id", "complete", [])
     assert manifest["harness"] == {"name": "opencode", "version": VERSION, "tested": True}
-
-
-@each_run
-def test_purposes_and_exportable_calls(tables: Tables, scenario: str, protocol: str) -> None:
-    """One title for the root, the listed side calls, else an agent's turns; exportable is what ended well."""
-    table, expected = tables(scenario, protocol), EXPECTED[scenario]
+    assert {call["protocol"] for call in table.calls.values()} == {run.protocol}
     purposes = Counter(call["purpose"] for call in table.calls.values())
-    others = {"title": 1, **expected.purposes}
-    assert purposes == {**others, "agent": len(table.calls) - sum(others.values())}
-    assert table.exportable == table.truly_exportable
-
-
-def test_the_hook_s_headers_go_no_further_than_the_proxy(tables: Tables) -> None:
-    """The provider sees the harness's own headers, and none of ours."""
-    names = {name for record in tables("single", CHAT).capture.truth for name in record.headers}
+    assert purposes == Counter(run.side_calls) + Counter(agent=len(table.calls) - sum(run.side_calls.values()))
+    names = {name for record in table.capture.truth for name in record.headers}
     assert "x-session-id" in names
     assert not [name for name in names if name.startswith("x-roller-")]
 
 
-def test_retries_share_the_message_id(tables: Tables) -> None:
-    """The call that failed and the one that came after it belong to one native message."""
-    table = tables("retries", CHAT)
-    ids = [call["native_identity"]["message_id"] for call in table.calls.values() if call["purpose"] == "agent"]
-    assert (len(ids), len(set(ids))) == (3, 2)
+def _of(*names: str) -> pytest.MarkDecorator:
+    """A test of these runs, one at a time."""
+    return pytest.mark.parametrize("name", names)
 
 
-def test_each_child_keeps_its_own_model_and_tools(tables: Tables) -> None:
+@_of(*RUNS)
+def test_each_run_is_as_the_provider_knows_it(tables: Tables, name: str) -> None:
+    """Judged as the shared acceptance does; each pointer leads to the result, or the message, that it names."""
+    run = RUNS[name]
+    table = tables(run)
+    assert differences(table, run.expected) == []
+    assert table.owned == table.true_owned
+    assert {relation["parent_call_status"] for relation in table.capture.relations} <= {"resolved"}
+    for relation, item in table.context_items:
+        by_tool = relation["delivery"]["kind"] == "tool_result"
+        assert (relation["tool_call_id"] if by_tool else '<task id=\\"ses_') in json.dumps(item)
+    _check_marks(table, run)
+
+
+@_of("retries-chat-completions", "child-failure-500-chat-completions")
+def test_retries_share_the_message_id(tables: Tables, name: str) -> None:
+    """The calls that failed and those that came after them belong to one native message."""
+    asked = 6 if name.startswith("child") else 2
+    calls = tables(RUNS[name]).calls.values()
+    ids = Counter(call["native_identity"]["message_id"] for call in calls if call["purpose"] == "agent")
+    assert max(ids.values()) == asked
+    assert sum(count > 1 for count in ids.values()) == 1
+
+
+@_of("tool-configs-chat-completions")
+def test_each_child_keeps_its_own_model_and_tools(tables: Tables, name: str) -> None:
     """By the project's configuration, which the launcher leaves alone."""
-    table = tables("tool-configs", CHAT)
+    table = tables(RUNS[name])
     models: dict[str, set[str]] = {}
     tools: dict[str, set[str]] = {}
     for nonce, call in table.calls.items():
@@ -217,19 +193,37 @@ def test_each_child_keeps_its_own_model_and_tools(tables: Tables) -> None:
     assert "edit" not in tools["reader"]
 
 
+@_of("own-project-chat-completions")
+def test_a_project_brings_agents_and_does_not_lead_around_the_proxy(tables: Tables, name: str) -> None:
+    """Its agent has its own prompt; another base URL of its own is not used."""
+    table = tables(RUNS[name])
+    systems = {
+        str(table.truth[nonce].owner): json.dumps(call["context"]["messages"][0])
+        for nonce, call in table.calls.items()
+        if call["purpose"] == "agent"
+    }
+    assert "REVIEWER-SYSTEM" in systems["child-p"]
+    assert "REVIEWER-SYSTEM" not in systems["root"]
+
+
 def test_a_subtask_command_is_a_child_that_no_model_asked_for(tables: Tables) -> None:
     """Its launch has a tool id of the harness's own, so that no call made it, which is said."""
-    table = tables("subtask-command", CHAT)
+    table = check_attribution(tables(COMMAND))
+    assert table.participants == {"root": ("root", None, "completed"), "child-s": ("child", "root", "completed")}
     [spawn] = [relation for relation in table.capture.relations if relation["type"] == "spawn"]
     assert (spawn["parent_call_id"], spawn["parent_call_status"]) == (None, "unknown")
+    assert table.capture.manifest["capture_status"] == "complete"
+    assert table.exportable == table.truly_exportable
     coverage = table.capture.manifest["capabilities"]["native_output_coverage"]
     assert coverage["protocol_count"]["expected"] == coverage["expected"] + 1
+    _check_marks(table, COMMAND)
 
 
-@pytest.mark.parametrize(("scenario", "error"), [("depth-limit", "depth limit"), ("background-refused", "background")])
-def test_a_refused_delegation_is_kept_as_it_was(tables: Tables, scenario: str, error: str) -> None:
+@_of("depth-limit-chat-completions", "background-refused-chat-completions")
+def test_a_refused_delegation_is_kept_as_it_was(tables: Tables, name: str) -> None:
     """The model is told why; no participant stands for the child that never was."""
-    table = tables(scenario, CHAT)
+    error = "depth limit" if name.startswith("depth") else "background"
+    table = tables(RUNS[name])
     [tool_id] = {tool for _, tool in table.delegations} - {item["tool_call_id"] for item in table.capture.relations}
     told = [
         message["content"]
@@ -241,10 +235,33 @@ def test_a_refused_delegation_is_kept_as_it_was(tables: Tables, scenario: str, e
     assert all(error in text.lower() for text in told)
 
 
-@pytest.mark.parametrize("prompt", ["a  b", ' 007 "quoted words" -x --flag', "two\nlines 'and' \\ more "])
-def test_the_prompt_reaches_the_model_as_it_was_given(tmp_path: Path, prompt: str) -> None:
+def test_the_prompt_reaches_the_model_as_it_was_given(tmp_path: Path) -> None:
     """Blanks, quotes, dashes and numbers are not touched."""
-    with HarnessRun("opencode", VERSION, SCENARIOS["ordinary"](), tmp_path, prompt) as run:
-        run.finish()
-    last = max(run.capture().calls, key=lambda call: call["sequence"])
-    assert last["context"]["messages"][-1]["content"] == prompt
+    prompts = ("a  b", ' 007 "quoted words" -x --flag', "two\nlines 'and' \\ more ")
+    with HarnessRun("opencode", VERSION, SCENARIOS["ordinary"](), tmp_path, *prompts) as run:
+        code, err = run.finish()
+    assert code == 0, err
+    asked = [call["context"]["messages"][-1]["content"] for call in run.capture().calls]
+    assert [text for text in asked if text in prompts] == list(prompts)
+
+
+def test_the_server_answers_nobody_without_its_password(tmp_path: Path) -> None:
+    """Other users of the machine reach loopback too; the turns that are attached know it."""
+    with HarnessRun("opencode", VERSION, SCENARIOS["ordinary"](), tmp_path, profile="background") as run:
+        until(lambda: any(_server_address(run)), run.process)
+        [address] = _server_address(run)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{address}/session")
+        code, err = run.finish()
+    assert refused.value.code == 401
+    assert code == 0, err
+    assert differences(TruthTable(run.capture(), PLAN.delegation_tools), Expected()) == []
+
+
+def _server_address(run: HarnessRun) -> list[str]:
+    """What stands in the private home of the attempt, once it is there."""
+    try:
+        [attempt] = read_json(run.attempt.parents[1] / "sample.json")["attempts"]
+        return [(Path(attempt["private_folder"]) / "home" / "roller-server-address").read_text()]
+    except (OSError, TypeError, ValueError):
+        return []

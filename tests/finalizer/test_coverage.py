@@ -91,5 +91,55 @@ def test_coverage_by_count_compares_each_participant_for_itself(
     ]
     got = native_output_coverage(native, calls, identities)
     assert (got.expected, got.observed, got.surplus_calls, got.status.value) == expected
+
+
+CUT = {"execution_status": ExecutionStatus.INTERRUPTED}
+
+
+@pytest.mark.parametrize(
+    ("native", "calls", "counts", "expected"),
+    [
+        # A title or a compaction: an output of its own, beyond the protocol's count.
+        (
+            dataclasses.replace(BY_ID, strength=CoverageStrength.COUNT, outputs=outputs(None, None, None)),
+            [(None, {}, "root"), (None, {}, "root"), (None, {}, "root")],
+            {"root": 2},
+            (3, 3, 0, 2, 2),
+        ),
+        # One surplus call, in neither.
+        (BY_ID, [("a", {}, "root"), ("b", {}, "root"), ("x", {}, "root")], {"root": 2}, (2, 2, 1, 2, 2)),
+        # The log holds the id of an answer that was cut.
+        (BY_ID, [("a", {}, "root"), ("b", CUT, "root")], {"root": 2}, (2, 2, 0, 2, 2)),
+        # One that the log does not hold.
+        (BY_ID, [("a", {}, "root"), ("x", CUT, "root")], {"root": 2}, (2, 1, 0, 2, 1)),
+        # More native outputs than the protocol counts: those that failed have an id too.
+        (BY_ID, [("a", {}, "root"), ("b", CUT, "root")], {"root": 1}, (2, 2, 0, 1, 1)),
+        # A child's surplus makes up for nothing here either.
+        (BY_ID, [("a", {}, "root"), ("x", {}, "child")], {"root": 2}, (2, 1, 1, 2, 1)),
+        (BY_ID, [("a", {}, None), ("b", {}, "root")], {"root": 2}, (2, 2, 0, 2, 1)),
+    ],
+    ids=["side-call", "surplus", "cut-and-logged", "cut", "failed-outputs", "other-owner", "no-owner"],
+)
+def test_the_protocols_own_count_is_one_sided_too(
+    native: NativeCoverage,
+    calls: list[tuple[str | None, dict[str, Any], str | None]],
+    counts: dict[str, int],
+    expected: tuple[int, ...],
+) -> None:
+    """It observes what has a call of its participant, and never more than it expects."""
+    made = [surveyed(one, response=response) for one, response, _ in calls]
+    identities = [
+        Identity(IdentityStatus.RESOLVED if owner else IdentityStatus.UNATTRIBUTED, owner, (), ())
+        for _, _, owner in calls
+    ]
+    got = native_output_coverage(dataclasses.replace(native, protocol_count=counts), made, identities)
     assert got.protocol_count is not None
-    assert got.protocol_count.expected == 2
+    figures = (got.expected, got.observed, got.surplus_calls)
+    assert (*figures, got.protocol_count.expected, got.protocol_count.observed) == expected
+
+
+def test_without_a_log_there_is_no_count() -> None:
+    """Nothing expected because nothing was read is not nothing expected."""
+    identities = [Identity(IdentityStatus.RESOLVED, "root", (), ())]
+    got = native_output_coverage(dataclasses.replace(BY_ID, outputs=None), [surveyed("a")], identities)
+    assert got.protocol_count is None

@@ -213,6 +213,82 @@ def test_one_bad_call_never_spoils_the_calls_beside_it(tmp_path: Path, monkeypat
     assert validate_attempt(tmp_path, deep=True) == []
 
 
+def test_a_body_without_a_recorded_head_is_kept_as_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event of the head was torn; what is on disk is decoded, and can never be called whole."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body(), message_body("msg_1", "kept"), status=None)
+    use_capture(monkeypatch, native_capture(participant("root"), response_ids={"msg_1": "root"}))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    (call,) = lines(tmp_path / "calls.jsonl")
+    assert (call["execution_status"], call["response_capture_status"]) == ("interrupted", "partial")
+    assert call["output"]["content"][0]["text"] == "kept"
+    assert "response_incomplete" in call["export_blockers"]
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+def test_a_call_that_the_proxy_cut_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every call that the proxy cuts was cut because the proxy was stopped."""
+    builder = AttemptBuilder(tmp_path)
+    why = "the proxy forwards no answer that comes after an interim one (103)"
+    builder.call(request_body(), None, status=None, end="failure", cut_by="proxy", message=why)
+    use_capture(monkeypatch, native_capture(participant("root")))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    (call,) = lines(tmp_path / "calls.jsonl")
+    assert call["errors"] == [{"code": "response_cut", "message": why, "cut_by": "proxy"}]
+
+
+@pytest.mark.parametrize("coding", ["snappy", "gzip"])
+def test_a_request_whose_coding_cannot_be_undone_is_whole_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coding: str
+) -> None:
+    """All its bytes are on disk; that nobody can read them is another blocker."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(b"\xff no such coding", message_body("msg_1"), content_encoding=coding)
+    use_capture(monkeypatch, native_capture(participant("root"), response_ids={"msg_1": "root"}))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    (call,) = lines(tmp_path / "calls.jsonl")
+    assert call["capture_status"] == "complete"
+    assert call["export_blockers"] == ["context_not_json"]
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize("kind", ["twice", "deep"])
+def test_a_result_that_cannot_be_tied_to_its_request_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It stands there twice, or the request nests too deep to be searched: a gap, not silence."""
+    builder = family_attempt(tmp_path)
+    result = tool_result("toolu_1")
+    deep = {"role": "user", "content": json.loads("[" * 400 + "]" * 400)}
+    body = request_body({"role": "user", "content": "ask"}, result, *([result] if kind == "twice" else [deep]))
+    if kind == "deep":
+        body = body.replace(b"[[[[", b"[" * 900).replace(b"]]]]", b"]" * 900)
+    builder.call(body, message_body("msg_4"))
+    use_capture(monkeypatch, family_capture())
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    (error,) = manifest["errors"]
+    assert error["code"] == "native_relation_unproven"
+    assert ("stands 2 times" in error["message"]) == (kind == "twice")
+    assert [one["type"] for one in lines(tmp_path / "relations.jsonl")].count("result_in_context") == 1
+
+
+def test_the_session_of_a_foreign_request_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else made it: its ids lead to no log of this run."""
+    seen: list[frozenset[str]] = []
+
+    def adapter(source: Any) -> Any:
+        seen.append(source.wire_headers["x-claude-code-session-id"])
+        return native_capture(participant("root"))
+
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body(), message_body("msg_1"), session="ours")
+    builder.call(request_body(), message_body("msg_2"), session="theirs")
+    next(event for event in builder.events if event.get("sequence") == 2)["credential"] = "foreign"
+    monkeypatch.setattr(finalize_attempt_module, "find_adapter", lambda _name: adapter)
+    finalize_attempt(builder.build(), FinalizeRequest())
+    assert seen == [frozenset({"ours"})]
+
+
 def test_without_native_logs_calls_are_published_and_attributed_to_nobody(tmp_path: Path) -> None:
     """Native logs missing is a named gap, and coverage is unknown, never complete."""
     builder = AttemptBuilder(tmp_path)

@@ -238,6 +238,33 @@ def test_a_notification_needs_its_bound_id_and_its_text_in_the_request(
     assert codes == faults
 
 
+LATER = ("from c", "later text")
+
+
+@pytest.mark.parametrize(
+    ("later", "in_context"),
+    [
+        ({LATER: (HeldText("/m/1", "d2"),)}, ["call_0", "call_1"]),
+        ({LATER: (HeldText("/m/1", "d2"),), **NOTED}, ["call_0", "call_1"]),
+        ({LATER: (HeldText("/m/1", "d2"), HeldText("/m/2", "d2"))}, ["call_0"]),
+        ({TEXTS: (HeldText("/m/0", "quote"),)}, ["call_0"]),
+        ({}, ["call_0"]),
+    ],
+    ids=["there", "in both forms", "twice", "a quote of its text", "gone"],
+)
+def test_a_notification_is_known_in_the_form_that_later_runs_have_of_it(
+    later: dict[tuple[str, ...], tuple[HeldText, ...]], in_context: list[str]
+) -> None:
+    """Where the adapter says so; the first request must hold it in its first form all the same."""
+    item = NotificationItem(TEXTS, "msg_9", later_texts=LATER)
+    native = native_capture(ROOT, CHILD, relations=(NOTICE,), context_probes=(ContextProbe(NOTICE, item),))
+    first, second = holding("msg_9", notifications=NOTED), holding("after", notifications=later)
+    _, found, codes = relate(native, ("root", first), ("root", second))
+    assert ([one.context_call_id for one in found], codes) == (in_context, [])
+    swapped = holding("msg_9", notifications={LATER: NOTED[TEXTS]})
+    assert relate(native, ("root", swapped))[1:] == ([], ["native_relation_unproven"])
+
+
 @pytest.mark.parametrize(
     ("calls", "in_context", "faults"),
     [

@@ -179,6 +179,13 @@ def rewrite_relation(number: int, **members: Any) -> Tamper:
         rewrite_relation(3, context_call_id=None),
         rewrite_relation(3, context_call_id="call_abcdefghij0123456789_000002"),
         rewrite_relation(3, receiver_participant_id="p_abcdefghij0123456789_002"),
+        rewrite_relation(0, tool_call_id="toolu_9"),
+        rewrite_relation(0, model_tool_ref={"call_id": "toolu_1", "item_id": "item_9"}),
+        rewrite_relation(0, child_participant_id="p_abcdefghij0123456789_001"),
+        rewrite_relation(0, parent_participant_id="p_abcdefghij0123456789_002"),
+        rewrite_relation(0, receiver_participant_id="p_abcdefghij0123456789_001"),
+        rewrite_relation(0, relation_id="rel_zzzzzzzzzz0123456789_000001"),
+        rewrite_relation(0, relation_id=""),
     ],
 )
 def test_a_forged_record_is_found_although_every_hash_matches(attempt: Path, tamper: Tamper) -> None:
@@ -186,6 +193,10 @@ def test_a_forged_record_is_found_although_every_hash_matches(attempt: Path, tam
     tamper(attempt)
     rewrite_manifest(attempt, lambda _manifest: None)
     assert validate_attempt(attempt) != []
+
+
+def child_of(manifest: dict[str, Any]) -> str:
+    return str(manifest["participants"][1]["participant_id"])
 
 
 @pytest.mark.parametrize(
@@ -211,6 +222,22 @@ def test_a_forged_record_is_found_although_every_hash_matches(attempt: Path, tam
         lambda manifest: manifest["capabilities"]["native_output_coverage"].update(status="unknown"),
         lambda manifest: manifest["errors"].append(
             {"code": "hook_not_seen", "message": "x", "source": None, "locator": None, "count": 1}
+        ),
+        lambda manifest: manifest["participants"][1].update(parent_participant_id="p_nobody"),
+        lambda manifest: manifest["participants"][1].update(parent_participant_id=child_of(manifest)),
+        lambda manifest: manifest["participants"][0].update(parent_participant_id=child_of(manifest)),
+        lambda manifest: manifest["participants"][0].update(role="child", parent_participant_id=child_of(manifest)),
+        lambda manifest: manifest["participants"].append(manifest["participants"][1]),
+        lambda manifest: manifest.update(capture_id="cap_zzzzzzzzzz0123456789"),
+        lambda manifest: manifest.update(closed_at=None),
+        lambda manifest: manifest.update(debug_retention="off"),
+        lambda manifest: manifest["capabilities"]["native_output_coverage"].update(expected=99),
+        lambda manifest: manifest.update(
+            capture_status="partial", status_reasons=[{"code": "errors", "count": 1, "call_ids": []}]
+        ),
+        lambda manifest: manifest.update(
+            capture_status="partial",
+            status_reasons=[{"code": "recorder_not_closed", "count": 1, "call_ids": ["call_none"]}],
         ),
     ],
 )

@@ -314,6 +314,28 @@ def test_what_a_program_may_say_on_its_output(
     assert not LAUNCHER.turn_has_ended(stdout, stdout.stat().st_size)
 
 
+@pytest.mark.parametrize(
+    ("ends", "failed"),
+    [
+        ([], False),
+        ([("a", "completed")], False),
+        ([("a", "failed")], True),
+        ([("a", "failed"), ("child", "completed")], True),
+        ([("a", "failed"), ("a", "completed")], False),
+        ([("child", "failed")], False),
+        ([("a", ["failed"]), (None, "failed")], False),
+    ],
+)
+def test_a_program_may_say_that_its_turn_failed(tmp_path: Path, ends: list[Any], failed: bool) -> None:
+    """Of its root, whose last word counts; a child that failed is no failure of the turn."""
+    lines = [{"event": "session", "session": "a"}, {"event": "session", "session": "child", "parent": "a"}]
+    lines += [{"event": "ended", "session": session, "status": status} for session, status in ends]
+    stdout = tmp_path / "stdout.jsonl"
+    stdout.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert LAUNCHER.turn_failed(stdout, 0) is failed
+    assert not LAUNCHER.turn_failed(stdout, stdout.stat().st_size)
+
+
 def test_only_the_log_is_copied(tmp_path: Path) -> None:
     """Nothing else of the home; a link is named and not followed."""
     home, target = tmp_path / "home", tmp_path / "native"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import sqlite3
 import stat
 from contextlib import closing
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 
+from roller_capture.collect.request import CollectRequest
 from roller_capture.errors import RollerError
 from roller_capture.launchers import LaunchSettings
 from roller_capture.launchers.openclaw import LAUNCHER
 from roller_capture.launchers.openclaw_gateway import Gateway
+from roller_capture.scripted_provider import ScriptedProvider
+from roller_capture.scripted_provider.openclaw_scenarios import SCENARIOS
 from roller_capture.vocabulary import Protocol
+from tests.support.collecting import collecting
 
 KEY = "roller-dummy-canary"
 SESSION = "11111111-0000-4000-8000-000000000001"
@@ -146,6 +151,36 @@ def test_a_hook_that_does_not_fit_stops_the_run_before_it_begins(
     _install(settings.binary, inspection)
     with pytest.raises(RollerError, match=f"does not fit .*{said}"):
         LAUNCHER.prepare(settings)
+
+
+def test_a_newer_version_that_the_hook_does_not_fit_is_refused_before_any_turn(tmp_path: Path) -> None:
+    """The warning about the version first; then an error, of which the service has noticed nothing."""
+    program = tmp_path / "openclaw"
+    program.write_text("""#!/bin/sh
+case "$*" in
+  *--version) echo 'OpenClaw 2027.1.1 (abc)' ;;
+  *inspect*) echo '{"plugin": {"status": "error", "error": "registerProvider is no function"}}' ;;
+  *) echo started > "$0.started" ;;
+esac
+""")
+    program.chmod(0o700)
+    with ScriptedProvider(SCENARIOS["ordinary"]().decide) as provider:
+        request = CollectRequest(
+            harness="openclaw",
+            run_dir=tmp_path / "run",
+            prompts=("Do it.",),
+            api_base=provider.url,
+            capture_calls=True,
+            model="m",
+            harness_bin=program,
+        )
+        process = collecting(request, environment={**os.environ, "OPENAI_API_KEY": KEY})
+        _, err = process.communicate()
+    assert process.returncode == 1, err
+    assert "warning: openclaw 2027.1.1 was never tested with this (tested: 2026.9.6)" in err
+    assert "our plugin roller-headers does not fit this version (it says: registerProvider is no function)" in err
+    assert not (tmp_path / "openclaw.started").exists()
+    assert provider.truth.records == ()
 
 
 def test_a_program_that_cannot_be_run_is_said(settings: LaunchSettings) -> None:

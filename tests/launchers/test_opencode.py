@@ -1,17 +1,21 @@
 """What `collect` gives to OpenCode, what it refuses, and what it reads and takes out of what OpenCode leaves."""
 
+import base64
 import json
 import sqlite3
+import threading
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from roller_capture.errors import RollerError
 from roller_capture.launchers import LaunchSettings
 from roller_capture.launchers.opencode import LAUNCHER
-from roller_capture.launchers.opencode_service import OpenCodeService, is_answered
+from roller_capture.launchers.opencode_project import folders_to_install_in
+from roller_capture.launchers.opencode_service import OpenCodeService, is_answered, server_environment
 from roller_capture.shipped import shipped_path
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
@@ -145,6 +149,64 @@ def test_preparing_lays_down_the_hook_and_the_stub(tmp_path: Path) -> None:
     assert lock["packages"][""]["dependencies"] == json.loads((config / "package.json").read_text())["dependencies"]
 
 
+def a_project(place: Path, package: object = None, lock: object = None, *, modules: bool = True) -> Path:
+    """A project's configuration folder in `place`."""
+    folder = place / ".opencode"
+    folder.mkdir(parents=True)
+    for name, value in (("package.json", package), ("package-lock.json", lock)):
+        if value is not None:
+            (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+    if modules:
+        (folder / "node_modules").mkdir()
+    return folder
+
+
+PLUGIN = {"@opencode-ai/plugin": "1.18.33"}
+LOCK = {"packages": {"": {"dependencies": PLUGIN}}}
+
+
+@pytest.mark.parametrize(
+    ("package", "lock", "modules", "installs"),
+    [
+        pytest.param(None, None, False, True, id="fresh"),
+        pytest.param({"dependencies": PLUGIN}, LOCK, True, False, id="used-before"),
+        pytest.param(None, LOCK, True, False, id="no-package"),
+        pytest.param({"dependencies": PLUGIN}, LOCK, False, True, id="no-modules"),
+        pytest.param({"dependencies": {**PLUGIN, "zod": "4"}}, LOCK, True, True, id="another-dependency"),
+        pytest.param({"devDependencies": {"zod": "4"}}, LOCK, True, True, id="for-development"),
+        pytest.param("{", LOCK, True, False, id="broken-package"),
+        pytest.param({"dependencies": PLUGIN}, "[" * 9000, True, True, id="broken-lock"),
+        pytest.param([1], {"packages": [{"": 1}]}, True, True, id="other-shapes"),
+    ],
+)
+def test_where_opencode_would_install_its_plugin_package(
+    tmp_path: Path, package: object, lock: object, modules: bool, installs: bool
+) -> None:
+    """By its own rule."""
+    folder = a_project(tmp_path, package, lock, modules=modules)
+    assert folders_to_install_in(tmp_path) == [folder] * installs
+
+
+def test_folders_above_count_up_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    """OpenCode looks no further, and writes to no folder that it may not write to."""
+    outside, top, inner = (a_project(tmp_path / name, modules=False) for name in (".", "top", "top/a/b"))
+    (tmp_path / "top" / ".git").write_text("gitdir: elsewhere")
+    assert folders_to_install_in(tmp_path / "top" / "a" / "b") == [inner, top]
+    assert folders_to_install_in(tmp_path) == [outside]
+
+
+def test_an_installation_from_the_network_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it is waited for, with the folder; and it does not wait long for a network that is not there."""
+    program(tmp_path)
+    attempt = settings(tmp_path)
+    LAUNCHER.prepare(attempt)
+    assert capsys.readouterr().err == ""
+    folder = a_project(tmp_path / "work", modules=False)
+    LAUNCHER.prepare(attempt)
+    assert str(folder) in capsys.readouterr().err
+    assert "fetch-retry-maxtimeout=2000" in (attempt.home / ".npmrc").read_text()
+
+
 @pytest.mark.parametrize(
     ("version", "changes", "said"),
     [
@@ -193,12 +255,71 @@ def test_only_the_profile_background_has_a_service(tmp_path: Path) -> None:
     assert command[command.index("--dir") + 1] == str(tmp_path / "work")
 
 
+def test_the_server_has_a_password_of_its_attempt(tmp_path: Path) -> None:
+    """Other users of the machine reach loopback too. Server and turns have the same one, in a file for nobody else."""
+    homes = [tmp_path / name for name in ("one", "two")]
+    found = []
+    for home in homes:
+        home.mkdir()
+        attempt = settings(home, profile="background")
+        service = LAUNCHER.service(attempt)
+        assert service is not None
+        (attempt.home / "roller-server-address").write_text("http://127.0.0.1:9")
+        both = (service.command, LAUNCHER.turn(attempt, "x", None))
+        [password] = {command.environment["OPENCODE_SERVER_PASSWORD"] for command in both}
+        assert not any(password in argument for command in both for argument in command.arguments)
+        assert (attempt.home / "roller-server-password").stat().st_mode & 0o777 == 0o600
+        found.append(password)
+    assert len(set(found)) == 2
+    assert all(len(password) >= 32 for password in found)
+    assert "OPENCODE_SERVER_PASSWORD" not in LAUNCHER.turn(settings(tmp_path), "x", None).environment
+
+
+class _Server(BaseHTTPRequestHandler):
+    """An OpenCode server without sessions, which notes what it was asked with."""
+
+    seen: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers["authorization"])
+        body = b"{}" if self.path == "/session/status" else b"[]"
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_server_is_asked_with_its_password(tmp_path: Path) -> None:
+    """By HTTP's basic authentication."""
+    password = server_environment(tmp_path)["OPENCODE_SERVER_PASSWORD"]
+    with HTTPServer(("127.0.0.1", 0), _Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (tmp_path / "roller-server-address").write_text(f"http://127.0.0.1:{server.server_port}")
+        assert OpenCodeService(tmp_path / "opencode", tmp_path, {}).is_settled()
+        server.shutdown()
+    expected = "Basic " + base64.b64encode(f"opencode:{password}".encode()).decode()
+    assert set(_Server.seen) == {expected}
+
+
 def test_a_server_that_does_not_answer_has_not_settled(tmp_path: Path) -> None:
     """Nothing is raised; it is asked again."""
     service = OpenCodeService(tmp_path / "opencode", tmp_path, {})
     assert not service.is_settled()
     (tmp_path / "roller-server-address").write_text("http://127.0.0.1:9")
     assert not service.is_settled()
+    server_environment(tmp_path)
+    assert not service.is_settled()
+
+
+@pytest.mark.parametrize("home", ["missing", "file"])
+def test_a_password_that_cannot_be_kept_is_told(tmp_path: Path, home: str) -> None:
+    """No server without one."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RollerError, match="cannot be written"):
+        server_environment(tmp_path / home)
 
 
 def _message(role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:

@@ -238,6 +238,29 @@ def test_whether_a_model_has_answered(tmp_path: Path, lines: list[object], expec
     assert LAUNCHER.has_answered(stdout_of(tmp_path, *lines)) is expected
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([header(), {"type": "agent_settled"}], False),
+        ([_ended(stopReason="toolUse"), _ended(stopReason="error"), {"type": "agent_settled"}], True),
+        ([_ended(stopReason="error"), _ended(stopReason="error"), _ended(stopReason="stop")], False),
+        ([_ended(stopReason="aborted")], True),
+        ([_ended(stopReason="length")], False),
+        ([_ended(stopReason="a word of another version")], False),
+        (
+            [_ended(stopReason=["error"]), {"type": "message_end", "message": {"role": "user", "stopReason": "error"}}],
+            False,
+        ),
+    ],
+)
+def test_whether_a_turn_failed(tmp_path: Path, lines: list[object], expected: bool) -> None:
+    """By its last answer alone: one that failed before was asked for again. The exit code is 0 whatever happened."""
+    stdout = stdout_of(tmp_path, *lines)
+    assert LAUNCHER.turn_failed(stdout, 0) is expected
+    assert not LAUNCHER.turn_failed(stdout, stdout.stat().st_size)
+    assert not LAUNCHER.turn_failed(tmp_path / "missing", 0)
+
+
 def test_the_end_of_a_turn_is_looked_for_behind_the_turns_before(tmp_path: Path) -> None:
     """Each turn begins at its own place of the output."""
     stdout = stdout_of(tmp_path, header(), {"type": "agent_end"}, {"type": "agent_settled"})

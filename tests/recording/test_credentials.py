@@ -46,11 +46,24 @@ def test_what_is_secret(fields: list[tuple[bytes, bytes]], path: str, values: se
         assert found == values
 
 
-def test_a_native_id_is_no_secret() -> None:
-    """A suspicious header that repeats an identity header's value does not make that id a secret; a real key does."""
-    fields = [(b"session-id", b"sess-1234"), (b"x-session-token", b"sess-1234")]
-    assert not Credentials(fields, "", ["session-id"])
-    assert Credentials([*fields, (b"x-api-key", b"sess-1234")], "", ["session-id"])
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ([(b"x-session-token", b"sess-1234")], ""),
+        ([(b"idempotency-key", b"sess-1234")], ""),
+        ([(b"cookie", b"sid=sess-1234")], ""),
+        ([], "/v1/messages?session_key=sess-1234"),
+    ],
+)
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_native_id_is_no_secret(fields: list[tuple[bytes, bytes]], path: str, ours: bool) -> None:
+    """What an identity header, or one of ours, holds is an id, wherever else it stands; but a real key stays one."""
+    identity = [] if ours else [(b"session-id", b"sess-1234")]
+    ids = ["sess-1234"] if ours else []
+    assert not Credentials([*identity, *fields], path, ["session-id"], ids=ids)
+    key = (b"x-api-key", b"sess-1234")
+    assert Credentials([*identity, *fields, key], path, ["session-id"], ids=ids)
+    assert Credentials([*identity, *fields], path, ["session-id"], [b"sess-1234"], ids)
 
 
 SECRET = 'sk-"a/b+c=<é>\\x9'

@@ -89,3 +89,13 @@ def test_header_names_once_each() -> None:
     fields = [(b"A", b"1"), (b"a", b"2"), (b"key-12345", b"3")]
     credentials = Credentials([(b"x-api-key", b"key-12345")])
     assert headers.header_names(fields, credentials) == ["a", "*********"]
+
+
+def test_an_id_that_holds_a_credential_is_withheld_and_not_masked() -> None:
+    """Two masked ids would be one: their calls would go to one agent."""
+    fields = [(b"x-api-key", b"key-1234"), (b"thread-id", b"a key-1234"), (b"thread-id", b"thread-1")]
+    stored = headers.select(fields, frozenset(["thread-id"]), Credentials(fields))
+    assert stored.headers == [("thread-id", "thread-1")]
+    assert set(stored.other) == {"x-api-key", "thread-id"}
+    pairs = [("x-roller-session", "key-1234"), ("x-roller-run", "run-1")]
+    assert headers.select_ids(pairs, Credentials(fields)) == ([("x-roller-run", "run-1")], ["x-roller-session"])

@@ -103,3 +103,26 @@ def test_an_incomplete_response_says_why(finish: str, reason: str) -> None:
     assert last.type == "response.incomplete"
     assert last.response.incomplete_details.reason == reason
     assert truth(provider).terminal_sent
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_other_kinds_of_tool_calls(streamed: bool) -> None:
+    """A custom tool, whose input is text, and a search for tools, which has no name, reach a Responses client too."""
+    tools = (
+        ToolUse("space/run", {"input": "text(1)"}, kind="custom_tool_call"),
+        ToolUse("", {"query": "q"}, kind="tool_search_call"),
+    )
+    with (
+        ScriptedProvider(lambda _: Reply(tools=tools)) as provider,
+        OpenAI(base_url=f"{provider.url}/v1", api_key="dummy", max_retries=0) as client,
+    ):
+        if streamed:
+            with client.responses.stream(model="m", input="Question?") as stream:
+                response = stream.get_final_response()
+        else:
+            response = client.responses.create(model="m", input="Question?")
+    custom, search = (item.to_dict() for item in response.output)
+    assert (custom["type"], custom["name"], custom["namespace"]) == ("custom_tool_call", "run", "space")
+    assert custom["input"] == "text(1)"
+    assert (search["type"], search["arguments"]) == ("tool_search_call", {"query": "q"})
+    assert (custom["call_id"], search["call_id"]) == provider.truth.records[0].tool_ids

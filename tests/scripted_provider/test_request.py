@@ -74,7 +74,22 @@ def test_tool_names_come_from_every_shape_of_declaration() -> None:
     assert request({"tools": tools}).tool_names == {"a", "b", "c"}
 
 
-def test_nonces_of_earlier_answers_are_found_anywhere() -> None:
+@pytest.mark.parametrize("field", ["messages", "input"])
+def test_nonces_of_earlier_answers_are_found_anywhere_in_the_conversation(field: str) -> None:
     """In text and in ids."""
     first, second = new_nonce(), new_nonce()
-    assert request({"messages": [{"content": f"x [{first}]"}, {"id": f"toolu_01{second}0"}]}).nonces == {first, second}
+    assert request({field: [{"content": f"x [{first}]"}, {"id": f"toolu_01{second}0"}]}).nonces == {first, second}
+
+
+@pytest.mark.parametrize("field", ["system", "instructions"])
+def test_nonces_in_a_system_prompt_count(field: str) -> None:
+    """The model is given it."""
+    nonce = new_nonce()
+    assert request({field: f"So far: [{nonce}]", "messages": []}).nonces == {nonce}
+
+
+def test_nonces_that_the_model_is_not_given_do_not_count() -> None:
+    """A harness can send its session log along, which tells of results that have come in and were not read yet."""
+    told, untold = new_nonce(), new_nonce()
+    log = {"events": [{"type": "agent/inbox/spliced", "data": f"[{untold}]"}, {"data": f"[{told}]"}]}
+    assert request({"messages": [{"content": f"[{told}]"}], "dsh_session_log": log}).nonces == {told}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roller_capture.collect.command import run_collect
-from roller_capture.collect.request import CollectRequest, KeyVia
+from roller_capture.collect.request import CollectRequest, KeyVia, Redo
 from roller_capture.errors import RollerError
 from roller_capture.terminal import say
 from roller_capture.vocabulary import DebugRetention
@@ -80,12 +80,13 @@ def alive(pid: int) -> bool:
 def main() -> int:
     """`python -m tests.support.collecting JSON`: what the command line does with its options."""
     fields = json.loads(sys.argv[1])
-    for name in ("run_dir", "harness_bin", "workdir"):
+    for name in ("run_dir", "harness_bin", "workdir", "samples"):
         fields[name] = None if fields[name] is None else Path(fields[name])
     for name in ("prompts", "harness_args"):
         fields[name] = tuple(fields[name])
     for name, kind in (("key_via", KeyVia), ("capture_debug", DebugRetention)):
         fields[name] = kind(fields[name])
+    fields["redo"] = None if fields["redo"] is None else Redo(fields["redo"])
     try:
         return run_collect(CollectRequest(**fields))
     except RollerError as error:

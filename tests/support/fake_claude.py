@@ -80,6 +80,12 @@ def _hang(session: Session) -> None:
     _wait()
 
 
+def _hang_once(session: Session) -> None:
+    """Hangs, but not a second time in the same folder."""
+    if not Path("hanging").exists():
+        _hang(session)
+
+
 def _wait() -> None:
     Path("hanging").write_text("")
     time.sleep(1000)
@@ -154,6 +160,7 @@ _BEHAVIOURS: Mapping[str, Callable[[Session], None]] = {
     "ESCAPE": _escape,
     "ECHO-KEY": _echo_key,
     "HANG": _hang,
+    "HANG-ONCE": _hang_once,
     "STUBBORN": _stubborn,
     "FAIL": _fail,
     "FOREIGN": _foreign,

@@ -4,10 +4,12 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -41,8 +43,8 @@ def pinned_binary(harness: str) -> Path:
 class HarnessRun:
     """One `collect` with the real harness against a scripted provider.
 
-    `user_files` stand in the user's own home and must not be touched; `options` are further members of
-    `CollectRequest`. Use it as a context manager, then call `finish` and `capture`.
+    `user_files` stand in the user's own home and must not be touched; `program` is run in place of the installed one;
+    `options` are further members of `CollectRequest`. Use it as a context manager, then call `finish` and `capture`.
     """
 
     def __init__(
@@ -53,9 +55,10 @@ class HarnessRun:
         directory: Path,
         *more_prompts: str,
         user_files: Mapping[str, str] | None = None,
+        program: Path | None = None,
         **options: Any,
     ) -> None:
-        program = binary(harness, version)
+        program = program or binary(harness, version)
         self.directory = directory
         self.home = directory / "user-home"
         self.home.mkdir(parents=True)
@@ -80,8 +83,11 @@ class HarnessRun:
 
     def __enter__(self) -> Self:
         self.provider.start()
+        # Of its own, so that homes in it tell this run's processes; short, since programs make sockets in it.
+        self._temporary = Path(tempfile.mkdtemp(prefix="rc-")).resolve()
         variable = find_launcher(self.request.harness).traits.key_variables[0]
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), variable: REAL_KEY}
+        environment["TMPDIR"] = str(self._temporary)
         self.process: subprocess.Popen[str] = collecting(self.request, environment=environment)
         return self
 
@@ -90,6 +96,7 @@ class HarnessRun:
             self.process.kill()
             self.process.communicate()
         self.provider.stop()
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def until_held(self) -> None:
         """Waits until the scenario has come to the answer that it holds."""
@@ -111,19 +118,9 @@ class HarnessRun:
         return self.process.returncode, err
 
     def processes(self) -> dict[int, str]:
-        """The living processes of harness and proxy, by what their command lines hold."""
-        found = {}
-        for entry in Path("/proc").iterdir():
-            try:
-                text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (OSError, UnicodeDecodeError):
-                continue
-            if entry.name.isdigit() and alive(int(entry.name)):
-                if str(self.attempt) in text and "mitmdump" in text:
-                    found[int(entry.name)] = "proxy"
-                elif self.prompt in text and str(self.request.harness_bin) in text.partition(" ")[0]:
-                    found[int(entry.name)] = "harness"
-        return found
+        """The living processes of this run, by what each is: `proxy`, `keeper`, `harness`, or `other` for what those
+        have started."""
+        return processes_of(self._temporary, self.attempt, Path(str(self.request.harness_bin)), self.request.harness)
 
     def capture(self) -> Capture:
         """The published attempt beside the provider's own record."""
@@ -137,6 +134,52 @@ class HarnessRun:
             read_lines(self.attempt / "relations.jsonl"),
             roller_capture("validate", "--deep", str(self.attempt)),
         )
+
+
+class _Process(NamedTuple):
+    """A living process: what it was started with, and by whom."""
+
+    pid: int
+    parent: int
+    name: str
+    words: list[str]
+    home: str
+
+    def runs(self, program: Path, executable: str) -> bool:
+        """Whether it is that program, also in an interpreter. Pi overwrites its command line with its name."""
+        return str(program) in self.words[:2] or self.name == executable
+
+
+def processes_of(temporary: Path, attempt: Path, program: Path, harness: str) -> dict[int, str]:
+    """The living processes that record `attempt`, or whose home is below `temporary`, whatever they run in: the process
+    of a harness that is a script is its interpreter's."""
+    executable = find_launcher(harness).traits.executable
+    everyone = {process.pid: process for process in _living()}
+    programs = {pid for pid, process in everyone.items() if process.runs(program, executable)}
+    found = {}
+    for pid, process in everyone.items():
+        if "mitmdump" in " ".join(process.words) and str(attempt) in " ".join(process.words):
+            found[pid] = "proxy"
+        elif process.home.startswith(f"{temporary}/"):
+            is_keeper = any(Path(word).name == "keeper.py" for word in process.words[:5])
+            is_harness = pid in programs and process.parent not in programs
+            found[pid] = "keeper" if is_keeper else "harness" if is_harness else "other"
+    return found
+
+
+def _living() -> Iterator[_Process]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or not alive(int(entry.name)):
+            continue
+        try:
+            line, name, environment = (
+                os.fsdecode((entry / file).read_bytes()) for file in ("cmdline", "comm", "environ")
+            )
+            parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError):  # it has just ended
+            continue
+        home = next((word[5:] for word in environment.split("\0") if word.startswith("HOME=")), "")
+        yield _Process(int(entry.name), parent, name.strip(), line.split("\0"), home)
 
 
 def check_attribution(table: TruthTable, *, unattributed: int = 0) -> TruthTable:

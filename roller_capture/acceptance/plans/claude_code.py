@@ -22,7 +22,9 @@ PLAN: Final = Plan(
         "ordinary": Cell("ordinary", Expected()),
         "single": Cell("single", Expected((Delegation("child-a"),))),
         "parallel": Cell("parallel", Expected((Delegation("child-a"), Delegation("child-b")))),
-        "identical-prompts": Cell("identical-prompts", Expected((Delegation("child-1"), Delegation("child-2")))),
+        "identical-prompts": Cell(
+            "identical-prompts", Expected((Delegation("child-1", twin=True), Delegation("child-2", twin=True)))
+        ),
         "file-sharing": Cell("file-sharing", Expected((Delegation("writer"), Delegation("reader")))),
         "tool-error": Cell("tool-error", Expected((Delegation("child-e"),))),
         "tool-configs": Cell("tool-configs", Expected((Delegation("reader"), Delegation("other-model")))),

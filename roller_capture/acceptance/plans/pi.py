@@ -3,6 +3,8 @@
 from typing import Final
 
 from roller_capture.acceptance.expected import Cell, Delegation, Expected, NotApplicable, NotApplicableReason, Plan
+from roller_capture.scripted_provider.pi_scenarios import ARGUMENTS, DELEGATION_TOOLS
+from roller_capture.scripted_provider.scenario import Scenario
 
 _ALONE: Final = "unsupported"
 _REFUSED: Final = NotApplicable(
@@ -11,10 +13,16 @@ _REFUSED: Final = NotApplicable(
     Expected(tuple(Delegation(name, refused=True) for name in ("one", "two", "three")), lifecycle=_ALONE),
 )
 
+
+def _arguments(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(ARGUMENTS.get(scenario.name, ()))
+
+
 PLAN: Final = Plan(
     scripts="roller_capture.scripted_provider.pi_scenarios:SCENARIOS",
-    delegation_tools=("subagent", "task", "Agent"),
+    delegation_tools=DELEGATION_TOOLS,
     request="Run `echo hello` with the bash tool and tell me what it printed.",
+    arguments=_arguments,
     cells={
         "ordinary": Cell("ordinary", Expected(lifecycle=_ALONE)),
         "single": _REFUSED,

@@ -10,7 +10,8 @@ from typing import Final
 
 from roller_capture.adapters.claude_code.delegations import Delegation
 from roller_capture.adapters.claude_code.executors import Executor, Executors
-from roller_capture.adapters.claude_code.facts import Notification, Place, ResultKind, ToolResult
+from roller_capture.adapters.claude_code.facts import Notification, Place, ResultKind, ToolResult, ToolUse
+from roller_capture.adapters.claude_code.record_shapes import RETRIEVAL_TOOLS
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.capture_protocol import (
     ContextProbe,
@@ -45,6 +46,7 @@ class DeliveryFinder:
         self._last_output: dict[tuple[str, str], int] = {}
         self._notifications: dict[tuple[str, str], dict[str | None, list[tuple[Executor, Notification]]]] = {}
         self._retrieved: dict[tuple[str, str], list[tuple[Executor, ToolResult]]] = {}
+        self._fetches: dict[tuple[str, str], list[tuple[Executor, ToolUse]]] = {}
         for executor in executors.by_key.values():
             for output in executor.thread.outputs.values():
                 place = (executor.key, output.place.source)
@@ -56,6 +58,9 @@ class DeliveryFinder:
             for result in executor.thread.results.values():
                 if result.kind is ResultKind.RETRIEVED and result.agent_id is not None:
                     self._retrieved.setdefault((executor.group, result.agent_id), []).append((executor, result))
+            for use in executor.thread.tool_uses.values():
+                if use.name in RETRIEVAL_TOOLS and use.target is not None:
+                    self._fetches.setdefault((executor.group, use.target), []).append((executor, use))
 
     def deliveries(self, delegation: Delegation, *, only: bool) -> Statements:
         """Acknowledgement and results of a delegation, and what they say. `only`: the child has no other one."""
@@ -68,6 +73,7 @@ class DeliveryFinder:
             self._unproven("a fetched result names an agent with several delegations", retrieved[0][1].place)
         for receiver, result in retrieved if only else ():
             self._retrieved_result(delegation, receiver, result, said)
+        self._name_lost_results(delegation)
         answered: set[str | None] = set()
         notifications = self._notifications.get(key, {})
         bound = notifications.get(delegation.tool_id, []) + (notifications.get(None, []) if only else [])
@@ -102,6 +108,24 @@ class DeliveryFinder:
             self._probe(relation, ToolResultItem(result.tool_id))
             said.settled = True
             (said.failed if result.kind is ResultKind.ERROR else said.completed).append(evidence)
+
+    def _name_lost_results(self, delegation: Delegation) -> None:
+        """A request holds the result of each tool call before it, so a log that went on must hold it too."""
+        if delegation.parent is not None and delegation.use is not None and delegation.result is None:
+            self._name_lost_result(delegation.parent, delegation.use)
+        for holder, use in self._fetches.get((delegation.child.group, delegation.child.agent_id or ""), []):
+            result = holder.thread.results.get(use.tool_id)
+            if result is None:
+                self._name_lost_result(holder, use)
+            elif result.agent_id not in (None, use.target):
+                self._unproven("a tool call that fetches an agent's result has one of another agent", result.place)
+            elif result.kind is ResultKind.PLAIN and result.status in (None, "success"):
+                reason = "a tool call that fetches an agent's result has one of an unknown form"
+                self._unproven(reason, result.place)
+
+    def _name_lost_result(self, holder: Executor, use: ToolUse) -> None:
+        if self._went_on_after(holder, use.place):
+            self._unproven("a log that goes on does not hold the result of a tool call about an agent", use.place)
 
     def _retrieved_result(
         self, delegation: Delegation, receiver: Executor, result: ToolResult, said: Statements

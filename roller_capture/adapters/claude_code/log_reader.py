@@ -85,7 +85,11 @@ class _LogReader:
             self._queued(record, place)
         elif kind == "fork-context-ref":
             self._reference(is_first, place)
-        elif kind != "attachment" and _holds_output(record):
+        elif kind is None:
+            self._unknown("a record names no type", place)
+        elif kind == "attachment":
+            self._attachment(record, place)
+        elif _holds_output(record):
             self._unknown("a record of an unknown type holds an assistant message", place)
         if kind != "assistant":
             self._follow(key, record, place)
@@ -173,6 +177,7 @@ class _LogReader:
         if synthetic or not message:
             self._descent.record(uuid, parent)
             return
+        self._check_content(message, place)
         thread = self._thread(key)
         for use in record_shapes.tool_uses(message, uuid=uuid, place=place):
             thread.add_tool_use(use)
@@ -194,12 +199,17 @@ class _LogReader:
         self._descent.output(uuid, parent, identifier, thread.outputs[identifier], place)
 
     def _user(self, key: str, record: Mapping[str, Any], message: Mapping[str, Any], place: Place) -> None:
+        self._check_content(message, place)
         thread = self._thread(key)
         for result in record_shapes.tool_results(record, message, place):
             if not thread.add_result(result):
                 reason = "one tool id has two different results"
                 self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=self._source, line=place.line)
         self._turn(key).user(record, message, place)
+
+    def _attachment(self, record: Mapping[str, Any], place: Place) -> None:
+        if as_text(as_mapping(record.get("attachment")).get("type")) is None:
+            self._unknown("an attachment names no type", place)
 
     def _queued(self, record: Mapping[str, Any], place: Place) -> None:
         text = as_text(record.get("content"))
@@ -222,6 +232,10 @@ class _LogReader:
         elif record_shapes.looks_like_notification(record):
             self._unknown("a text looks like a notification but the harness did not mark it so", place)
         self._descent.record(uuid, parent, found)
+
+    def _check_content(self, message: Mapping[str, Any], place: Place) -> None:
+        if record_shapes.is_damaged(message):
+            self._unknown("a message has content of an unknown form", place)
 
     def _unknown(self, reason: str, place: Place) -> None:
         self._gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=self._source, line=place.line)

@@ -38,6 +38,7 @@ _NOTIFICATION = re.compile(
     r"\s*<task-notification>\s*<task-id>([^<>\s]{1,128})</task-id>\s*(?:<tool-use-id>([^<>\s]{1,512})</tool-use-id>)?"
 )
 _STATUS = re.compile(r"<status>([a-z_]{1,40})</status>")
+_ID_KEYS: Mapping[str, str] = {"tool_use": "id", "tool_result": "tool_use_id"}
 _TARGET_KEYS = ("to", "task_id", "resume", "agentId", "shell_id")
 
 
@@ -47,6 +48,23 @@ def blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block for block in as_list(content) if isinstance(block, dict)]
+
+
+def is_damaged(message: Mapping[str, Any]) -> bool:
+    """Whether a message's content has not the form that every version gives it: a text, or a list of blocks of which
+    each names its type and each tool call and tool result its id."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return False
+    return not isinstance(content, list) or not all(map(_is_block, content))
+
+
+def _is_block(block: object) -> bool:
+    kind = as_text(as_mapping(block).get("type"))
+    if kind is None:
+        return False
+    id_key = _ID_KEYS.get(kind)
+    return id_key is None or as_id(as_mapping(block).get(id_key)) is not None
 
 
 def tool_uses(message: Mapping[str, Any], *, uuid: str | None, place: Place) -> Iterator[ToolUse]:
@@ -99,10 +117,11 @@ def _from_detail(detail: Mapping[str, Any]) -> tuple[ResultKind, str | None, str
     task_id = as_id(task.get("task_id"))
     if task_id is not None:
         done = detail.get("retrieval_status") == "success" and task.get("status") in ("completed", "failed")
-        return (ResultKind.RETRIEVED, task_id, as_word(task["status"])) if done else (ResultKind.PLAIN, None, None)
+        if done:
+            return ResultKind.RETRIEVED, task_id, as_word(task["status"])
     agent_id = as_id(detail.get("agentId"))
-    if agent_id is None:
-        return ResultKind.PLAIN, None, None
+    if agent_id is None or task_id is not None:
+        return ResultKind.PLAIN, None, as_word(detail.get("retrieval_status"))
     if status == "async_launched" or detail.get("isAsync") is True:
         return ResultKind.LAUNCHED, agent_id, status
     return (ResultKind.COMPLETED if status == "completed" else ResultKind.OTHER_STATUS), agent_id, status
@@ -147,14 +166,15 @@ def notification(text: str, *, place: Place, uuid: str | None, delivered: bool) 
 
 
 def notification_text(record: Mapping[str, Any]) -> str | None:
-    """The text of a record that the harness itself marks as a notification put into the conversation."""
+    """The text of a record that the harness itself marks as a notification put into the conversation; empty where such
+    a record has none."""
     if record.get("type") == "user":
         marked = as_mapping(record.get("origin")).get("kind") == "task-notification"
-        return first_text(as_mapping(record.get("message"))) if marked else None
+        return first_text(as_mapping(record.get("message"))) or "" if marked else None
     attachment = as_mapping(record.get("attachment"))
     if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "task-notification":
         prompt = attachment.get("prompt")
-        return first_text({"content": prompt})
+        return first_text({"content": prompt}) or ""
     return None
 
 
@@ -164,8 +184,10 @@ def first_text(message: Mapping[str, Any]) -> str | None:
 
 
 def looks_like_notification(record: Mapping[str, Any]) -> bool:
-    """Whether an unmarked user text has the form of a notification: perhaps a version that marks none."""
-    if record.get("type") != "user":
-        return False
-    text = first_text(as_mapping(record.get("message")))
+    """Whether an unmarked user text, or queued command, has the form of a notification: perhaps a version that marks
+    none."""
+    if record.get("type") == "user":
+        text = first_text(as_mapping(record.get("message")))
+    else:
+        text = first_text({"content": as_mapping(record.get("attachment")).get("prompt")})
     return text is not None and _NOTIFICATION.match(text) is not None

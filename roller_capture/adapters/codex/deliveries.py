@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.codex.delegations import Delegation
-from roller_capture.adapters.codex.facts import AgentState, Message, Place, Rollout, ToolOutput
+from roller_capture.adapters.codex.facts import AgentState, Message, Place, Rollout, ToolCall, ToolOutput
 from roller_capture.adapters.codex.record_shapes import FOLLOW_UP_TOOLS, WAIT_TOOLS, agent_states
 from roller_capture.adapters.codex.threads import Threads
 from roller_capture.adapters.gap_log import GapLog
@@ -76,7 +76,11 @@ class DeliveryFinder:
 
     def _acknowledgement(self, delegation: Delegation) -> None:
         output, call = delegation.output, delegation.call
-        if output is None or not _acknowledges(delegation, output):
+        if output is None:
+            self._name_lost_output(delegation.parent, call)
+            return
+        if not _acknowledges(delegation, output):
+            self._unproven("the output of a tool call that gave a task does not acknowledge it", output.place)
             return
         delivery = Delivery(DeliveryKind.TOOL_RESULT, BoundBy.TOOL_CALL_ID, call.call_id)
         evidence = (output.place.evidence("tool", call.call_id), *delegation.evidence)
@@ -85,9 +89,15 @@ class DeliveryFinder:
         self._found.probes.append(ContextProbe(relation, ToolResultItem(call.call_id)))
 
     def _waits(self, receiver: Rollout) -> Iterator[Carrier]:
+        for told in receiver.collab_calls.values():
+            if told.tool in WAIT_TOOLS and told.call_id not in receiver.tool_calls:
+                self._unproven("the harness tells of a wait of which there is no tool call", told.place)
         for call in receiver.tool_calls.values():
             output = receiver.outputs.get(call.call_id)
-            if call.name not in WAIT_TOOLS or output is None or call.call_id in receiver.repeated_calls:
+            if call.name not in WAIT_TOOLS or call.call_id in receiver.repeated_calls:
+                continue
+            if output is None:
+                self._name_lost_output(receiver, call)
                 continue
             states = agent_states(output.value.get("status"))
             record = receiver.collab_calls.get(call.call_id)
@@ -168,6 +178,12 @@ class DeliveryFinder:
         if delegations:
             self._unproven("nothing tells which task of an agent a result belongs to", carrier.place)
         return None
+
+    def _name_lost_output(self, holder: Rollout, call: ToolCall) -> None:
+        """A request holds the output of each tool call before it: behind the usage of the call's own response there
+        can be another one only where the output was recorded."""
+        if len(holder.usages) > 1 and holder.usages[-2].place.line > call.place.line:
+            self._unproven("a rollout that goes on does not hold the output of a tool call about agents", call.place)
 
     def _unproven(self, reason: str, place: Place) -> None:
         self._add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, place)

@@ -74,6 +74,25 @@ def _side(subagent: object) -> Side:
     return next((side for side in Side if side.value == word), Side.OTHER)
 
 
+def is_damaged(item: Mapping[str, Any]) -> bool:
+    """Whether an item of the conversation lacks what every version gives one of its kind."""
+    kind = as_text(item.get("type"))
+    if kind in ("function_call", "function_call_output"):
+        named = kind == "function_call_output" or as_text(item.get("name")) is not None
+        namespace = item.get("namespace")
+        return as_id(item.get("call_id")) is None or not named or (namespace is not None and as_word(namespace) is None)
+    if kind != "message":
+        return kind is None
+    content = item.get("content")
+    return as_word(item.get("role")) is None or not isinstance(content, list) or not all(map(_is_block, content))
+
+
+def _is_block(block: object) -> bool:
+    kind = as_text(as_mapping(block).get("type"))
+    is_text = kind in ("input_text", "output_text")
+    return kind is not None and (not is_text or as_text(as_mapping(block).get("text")) is not None)
+
+
 def tool_call(item: Mapping[str, Any], place: Place) -> ToolCall | None:
     """A call of a multi-agent tool."""
     name, call_id = as_word(item.get("name")), as_id(item.get("call_id"))
@@ -144,9 +163,8 @@ def activity(item: Mapping[str, Any], place: Place) -> Activity | None:
 def notification(item: Mapping[str, Any], place: Place) -> Message | None:
     """A message that the harness put into the conversation to tell of a child (v1): marked as such by itself, and of
     the one form that such messages have."""
-    passed = as_mapping(item.get("internal_chat_message_metadata_passthrough"))
     text, item_id = _first_text(item), as_id(item.get("id"))
-    if passed.get("content_item_kinds") != [NOTIFICATION_KIND] or text is None or item_id is None:
+    if not is_marked_notification(item) or text is None or item_id is None:
         return None
     inner = text.strip()
     if not inner.startswith(_OPEN_TAG) or not inner.endswith(_CLOSE_TAG):
@@ -154,6 +172,12 @@ def notification(item: Mapping[str, Any], place: Place) -> Message | None:
     value = _object(inner.removeprefix(_OPEN_TAG).removesuffix(_CLOSE_TAG).strip())
     about, state = as_id(value.get("agent_path")), agent_state(value.get("status"))
     return Message(item_id, about, state, text, place) if about is not None and state is not None else None
+
+
+def is_marked_notification(item: Mapping[str, Any]) -> bool:
+    """Whether the harness marked a message as a notification."""
+    passed = as_mapping(item.get("internal_chat_message_metadata_passthrough"))
+    return passed.get("content_item_kinds") == [NOTIFICATION_KIND]
 
 
 def looks_like_notification(item: Mapping[str, Any]) -> bool:

@@ -32,6 +32,10 @@ _KNOWN_TYPES = frozenset(
 )
 
 
+_READ_TYPES = frozenset({"session_meta", "response_item", "event_msg", "token_usage_record", "compacted"})
+"""Those whose payload is looked into."""
+
+
 def read_rollout(
     tree: NativeTree, path: PurePosixPath, files: Mapping[str | None, PurePosixPath], gaps: GapLog
 ) -> Rollout | None:
@@ -92,7 +96,7 @@ def _own_start(tree: NativeTree, path: PurePosixPath, parent: PurePosixPath | No
             new_turn: int | None = None
             for line in (second, *lines):
                 ordinal = line.record.get("ordinal")
-                if meta.history_start is not None and isinstance(ordinal, int) and ordinal >= meta.history_start:
+                if meta.history_start is not None and type(ordinal) is int and ordinal == meta.history_start:
                     return line.number
                 if record_shapes.settings_of(line.record) == meta.thread_id:
                     return line.number
@@ -125,6 +129,7 @@ class _Reader:
         self._gaps = gaps
         self._own_start = own_start
         self._turns: dict[str, Turn] = {}
+        self._responses: set[str] = set()
         self._unanswered: list[Message] = []
         self._token_total: str | None = None
         rollout.is_unknown_fork = own_start is None
@@ -144,8 +149,10 @@ class _Reader:
         return self._rollout
 
     def _record(self, record: Mapping[str, Any], place: Place) -> None:
-        kind, payload = record.get("type"), as_mapping(record.get("payload"))
-        if kind == "session_meta":
+        kind, payload = as_text(record.get("type")), as_mapping(record.get("payload"))
+        if kind in _READ_TYPES and not payload:
+            self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "a record has no payload", place)
+        elif kind == "session_meta":
             self._session_meta(record, place)
         elif kind == "response_item":
             self._item(payload, place)
@@ -169,6 +176,8 @@ class _Reader:
 
     def _item(self, item: Mapping[str, Any], place: Place) -> None:
         kind = item.get("type")
+        if record_shapes.is_damaged(item):
+            self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "an item has an unknown form", place)
         if kind == "function_call":
             call = record_shapes.tool_call(item, place)
             if call is not None:
@@ -188,11 +197,16 @@ class _Reader:
                 self._received(found[0])
 
     def _message(self, item: Mapping[str, Any], place: Place) -> None:
-        if not record_shapes.looks_like_notification(item):
+        is_marked = record_shapes.is_marked_notification(item)
+        if not is_marked and not record_shapes.looks_like_notification(item):
             return
         message = record_shapes.notification(item, place)
         if message is None:
-            reason = "a text looks like a notification but the harness did not mark it so"
+            reason = (
+                "a notification does not say of whom or what it tells"
+                if is_marked
+                else "a text looks like a notification but the harness did not mark it so"
+            )
             self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, place)
         else:
             self._received(message)
@@ -202,15 +216,17 @@ class _Reader:
         self._unanswered.append(message)
 
     def _event(self, event: Mapping[str, Any], place: Place) -> None:
-        kind = event.get("type")
-        if kind == "item_completed":
+        kind = as_text(event.get("type"))
+        if kind is None:
+            self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "an event names no type", place)
+        elif kind == "item_completed":
             self._completed(event, place)
         elif kind == "task_started":
             self._turn(event, place)
         elif kind == "task_complete":
             self._end(event, place)
         elif kind == "turn_aborted":
-            turn = self._turn(event, place)
+            turn = self._ended_turn(event, place)
             turn.state, turn.place, turn.word = EndState.ABORTED, place, as_word(event.get("reason"))
         elif kind == "token_count":
             total = record_shapes.token_total(event)
@@ -239,8 +255,16 @@ class _Reader:
                 self._turns[turn_id] = known
         return known
 
+    def _ended_turn(self, event: Mapping[str, Any], place: Place) -> Turn:
+        """The turn that an event ends. In a thread that was reviewed, the review's turn ends under an id that began
+        nowhere (measured); in a child, whose turns tell how its tasks ended, each has to have begun."""
+        meta = self._rollout.meta
+        if meta.is_subagent and meta.side is None and as_id(event.get("turn_id")) not in self._turns:
+            self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "a turn ends that did not begin", place)
+        return self._turn(event, place)
+
     def _end(self, event: Mapping[str, Any], place: Place) -> None:
-        turn = self._turn(event, place)
+        turn = self._ended_turn(event, place)
         error = record_shapes.error_of(event)
         turn.place = place
         if error is not None:
@@ -256,6 +280,11 @@ class _Reader:
         response_id = as_id(payload.get("response_id"))
         if response_id is None:
             self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "a usage record has no response id", place)
+        elif response_id in self._responses:
+            reason = "one response id stands for two responses of a thread"
+            self._add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, place)
+        else:
+            self._responses.add(response_id)
         self._rollout.usages.append(Usage(response_id, place))
         for message in self._unanswered:
             message.answered_by = response_id

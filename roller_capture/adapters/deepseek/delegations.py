@@ -105,10 +105,11 @@ class DelegationFinder:
 
     def _launch(self, parent: Session, call: ToolCall, result: ToolResult, child_id: str) -> None:
         catalog = parent.catalogs.get(child_id)
-        if catalog is None or not call.place.seq < catalog.place.seq < result.place.seq:
-            self._contradict(
-                child_id, "a tool result names an agent that its log does not list as made by it", result.place
-            )
+        if catalog is None:
+            # The first formats list none. What is not told is not proven, and contradicts nothing.
+            self._unproven("a tool result names an agent that its log does not list", result.place)
+        elif not call.place.seq < catalog.place.seq < result.place.seq:
+            self._contradict(child_id, "an agent is listed elsewhere than by the tool call that names it", result.place)
         elif self._fits(parent, child_id, result.place):
             self._add(Delegation(parent, child_id, call, Manner.LAUNCH, catalog.place, result))
 

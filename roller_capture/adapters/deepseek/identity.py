@@ -112,6 +112,6 @@ def coverage(sessions: Mapping[str, Session], *, any_read: bool) -> NativeCovera
         field="response_id" if has_ids else _HEADERS[0],
         strength=CoverageStrength.PER_ID if has_ids else CoverageStrength.COUNT,
         outputs=tuple(outputs) if any_read else None,
-        protocol_count_name="completed assistants",
+        protocol_count_name="completed_assistants",
         protocol_count={session.session_id: len(session.outputs) for session in sessions.values()},
     )

@@ -117,6 +117,8 @@ class SessionReader:
 
     def _record(self, session: Session, line: NativeLine) -> None:
         kind = as_text(line.record.get("type"))
+        if kind is None:
+            self._odd("a record names no type", line.number)
         if kind == "session/end-seed":
             self._in_copy = False
             return
@@ -162,8 +164,11 @@ class SessionReader:
             session.title_systems.setdefault(system, place)
 
     def _title(self, session: Session, data: _Record, place: Place) -> None:
-        if as_mapping(data.get("source")).get("kind") == "provider":
+        source = as_word(as_mapping(data.get("source")).get("kind"))
+        if source == "provider":
             session.side_outputs.append(place)
+        elif source is None:
+            self._odd("a title does not say who gave it", place.line)
 
     def _compaction(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
         session.compactions.append(place)
@@ -252,6 +257,8 @@ class SessionReader:
         if tool_id in session.results:
             session.repeated_tool_ids.add(tool_id)
             return
+        if not isinstance(message.get("isError"), bool):
+            self._odd("a tool result does not say whether it is an error", place.line)
         texts = _texts(message)
         match = _SENTENCE.fullmatch(texts[0]) if len(texts) == 1 else None
         word, agent_id = (match[1], match[2]) if match is not None else (None, None)
@@ -285,6 +292,8 @@ class SessionReader:
             self._odd("a workflow agent ends that did not begin", place.line)
         else:
             agent.end, agent.outcome = place, as_word(data.get("outcome"))
+            if agent.outcome is None:
+                self._odd("a workflow agent ends without an outcome", place.line)
 
     @staticmethod
     def _workflow_agent(session: Session, data: _Record) -> tuple[WorkflowRun | None, int | None, str | None]:

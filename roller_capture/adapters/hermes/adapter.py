@@ -15,7 +15,7 @@ from roller_capture.adapters.hermes.relations import NativeRelations, RelationFi
 from roller_capture.adapters.hermes.state_reader import DELEGATION_TOOL, read_state
 from roller_capture.adapters.hermes.store import EVENTS, STATE, Extract, find_extract
 from roller_capture.adapters.native_files import NativeTree
-from roller_capture.adapters.native_values import as_id, as_word
+from roller_capture.adapters.native_values import as_id, as_list, as_word
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NativeParticipant, NativeSource
 from roller_capture.vocabulary import (
     AttemptErrorCode,
@@ -26,6 +26,9 @@ from roller_capture.vocabulary import (
 )
 
 TESTED_VERSIONS: Final = frozenset({"0.19.0"})
+
+_FIRST_SIGNAL: Final = 128
+"""Exit codes from here on tell of a signal."""
 
 _Read = TypeVar("_Read")
 
@@ -39,12 +42,20 @@ def read(source: AdapterInput) -> NativeCapture:
     extract = _extract(source, gaps)
     state = _read(extract.state, STATE, read_state, gaps) or State()
     log = _read(extract.events, EVENTS, read_plugin_log, gaps)
+    if log is not None and log.hook is None and not log.requests:
+        gaps.add(AttemptErrorCode.HOOK_NOT_SEEN, "the plugin's log holds no event of it", source=EVENTS)
+        log = None
     events = log or PluginLog()
     executors = find_executors(state, events, gaps)
-    ends = {key: find_end(executor, state, events) for key, executor in executors.by_key.items()}
+    ended = _ended_by_itself(source)
+    ends = {
+        key: find_end(executor, state, events, has_ended=ended in executor.session_ids)
+        for key, executor in executors.by_key.items()
+    }
     delegations = DelegationFinder(executors, state, gaps).find()
     relations = RelationFinder(executors, delegations, ends, state, events, gaps).find()
     statuses = {key: end.execution_status for key, end in ends.items()}
+    _name_strange_outputs(executors, events, gaps)
     roots = _root_keys(source, executors, gaps)
     all_known = _name_unknown_sessions(source, executors, gaps)
     versions = events.versions or frozenset(filter(None, (as_word(source.launcher.get("harness_version")),)))
@@ -76,10 +87,10 @@ def read(source: AdapterInput) -> NativeCapture:
 
 def _extract(source: AdapterInput, gaps: GapLog) -> Extract:
     root = source.native_root
-    if root is None or not root.is_dir():
-        gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "there is no folder with native logs")
-        return Extract(None, None)
     try:
+        if root is None or not root.is_dir():
+            gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "there is no folder with native logs")
+            return Extract(None, None)
         return find_extract(NativeTree(root, gaps), root, _session_ids(source), source.scratch, gaps)
     except OSError as error:
         gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, f"the extract cannot be written: {error.strerror}")
@@ -92,6 +103,14 @@ def _session_ids(source: AdapterInput) -> frozenset[str]:
     usable = frozenset(item for item in seen if as_id(item) is not None)
     named = as_id(source.launcher.get("root_native_id"))
     return usable or frozenset(filter(None, (named,)))
+
+
+def _ended_by_itself(source: AdapterInput) -> str | None:
+    """The session whose last turn the launcher saw end with an error of Hermes's own, and by no signal."""
+    codes = as_list(source.launcher.get("exit_codes"))
+    last = codes[-1] if codes else None
+    gave_up = isinstance(last, int) and 0 < last < _FIRST_SIGNAL and source.launcher.get("ended_by") == "harness"
+    return as_id(source.launcher.get("root_native_id")) if gave_up else None
 
 
 def _read(path: Path | None, name: str, reader: Callable[[BinaryIO, GapLog], _Read], gaps: GapLog) -> _Read | None:
@@ -132,6 +151,14 @@ def _name_unknown_sessions(source: AdapterInput, executors: Executors, gaps: Gap
         label = session_id if as_id(session_id) is not None else "of unusable form"
         gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, f"requests name session {label}, of which there is no row")
     return not unknown
+
+
+def _name_strange_outputs(executors: Executors, events: PluginLog, gaps: GapLog) -> None:
+    for output in events.outputs.values():
+        if executors.of_session(output.session_id) is None:
+            reason = "an answer was taken in a session of which there is no row"
+            place = output.place
+            gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason, source=place.source, line=place.line)
 
 
 def _participant(

@@ -48,15 +48,16 @@ _STATUS = {
 }
 
 
-def find_end(executor: Executor, state: State, log: PluginLog) -> End:
-    """The end of the executor's last turn."""
+def find_end(executor: Executor, state: State, log: PluginLog, *, has_ended: bool = False) -> End:
+    """The end of the executor's last turn. `has_ended`: its process is known to have ended by itself, which the row of
+    a session does not say after a turn that resumed it (measured)."""
     turns = [turn for turn in log.turns if turn.session_id in executor.session_ids]
     if not turns:
         return _by_rows(executor, state)
     last = turns[-1]
     end = log.turn_ends.get(last.turn_id)
     if end is None:
-        return _without_end(executor, last.turn_id, log)
+        return _without_end(executor, last.turn_id, log, has_ended=has_ended)
     if end.interrupted:
         return End(EndState.INTERRUPTED, None, end.place)
     if end.completed:
@@ -69,10 +70,10 @@ def find_end(executor: Executor, state: State, log: PluginLog) -> End:
     return End(EndState.UNKNOWN, None, end.place)
 
 
-def _without_end(executor: Executor, turn_id: str, log: PluginLog) -> End:
+def _without_end(executor: Executor, turn_id: str, log: PluginLog, *, has_ended: bool) -> End:
     """A turn without an end event was given up after a failed request, or was cut off."""
     requests = [request for request in log.requests if request.turn_id == turn_id]
-    ended = executor.sessions[-1].end_reason is not None or executor.key in log.child_ends
+    ended = has_ended or executor.sessions[-1].end_reason is not None or executor.key in log.child_ends
     if requests and ended and requests[-1].request_id not in log.outputs:
         errors = log.errors.get(requests[-1].request_id)
         if errors:

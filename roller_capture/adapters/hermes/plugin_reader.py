@@ -44,8 +44,8 @@ def read_plugin_log(stream: BinaryIO, gaps: GapLog) -> PluginLog:
         if reader is None or session_id is None:
             reason = "an event of unknown kind or without a session id"
             gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=EVENTS, line=line.number)
-        else:
-            reader(line.record, session_id, Place(EVENTS, line.number), log)
+        elif not reader(line.record, session_id, Place(EVENTS, line.number), log):
+            gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "an event lacks an id", source=EVENTS, line=line.number)
     return log
 
 
@@ -56,55 +56,64 @@ def _hook(record: Mapping[str, Any], place: Place, log: PluginLog) -> None:
         log.versions.add(version)
 
 
-def _child(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:
+def _child(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
     subagent = as_id(record.get("subagent_id")) or ""
     match = _SUBAGENT_ID.fullmatch(subagent)
     index = int(match[1]) if match else None
     parent_id, tool_id = as_id(record.get("parent_session_id")), as_id(record.get("tool_call_id"))
     log.children.append(ChildStart(session_id, parent_id, tool_id, index, place))
+    return True
 
 
-def _child_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:  # noqa: ARG001
+def _child_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:  # noqa: ARG001
     log.child_ends[session_id] = place
+    return True
 
 
-def _turn(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:
+def _turn(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
     turn_id = as_id(record.get("turn_id"))
     if turn_id is not None and record.get("origin") == OWN_TURN:
         log.turns.append(Turn(turn_id, session_id, as_id(record.get("delegation_id")), place))
+    return turn_id is not None
 
 
-def _turn_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:  # noqa: ARG001
+def _turn_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:  # noqa: ARG001
     turn_id = as_id(record.get("turn_id"))
     if turn_id is not None:  # looked up by the ids of an agent's own turns alone
         log.turn_ends[turn_id] = TurnEnd(record.get("completed") is True, record.get("interrupted") is True, place)
+    return turn_id is not None
 
 
-def _request(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:
+def _request(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
     request_id = as_id(record.get("request_id"))
     if request_id is not None and record.get("origin") == OWN_TURN:
         log.requests.append(Request(request_id, session_id, as_id(record.get("turn_id")), place))
+    return request_id is not None
 
 
-def _output(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:
+def _output(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
     request_id = as_id(record.get("request_id"))
     if request_id is not None:
         log.outputs.setdefault(request_id, Request(request_id, session_id, None, place))
+    return request_id is not None
 
 
-def _response(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:
+def _response(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
     request_id, response_id = as_id(record.get("request_id")), as_id(record.get("response_id"))
-    if request_id is not None and response_id is not None:
-        log.answers.append(Answer(response_id, request_id, session_id, place))
+    if request_id is None or response_id is None:
+        return False
+    log.answers.append(Answer(response_id, request_id, session_id, place))
+    return True
 
 
-def _error(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> None:  # noqa: ARG001
+def _error(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:  # noqa: ARG001
     request_id = as_id(record.get("request_id"))
     if request_id is not None:
         log.errors.setdefault(request_id, []).append(RequestError(as_word(record.get("reason")), place))
+    return request_id is not None
 
 
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str, Place, PluginLog], None]]] = {
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str, Place, PluginLog], bool]]] = {
     "child": _child,
     "child_end": _child_end,
     "turn": _turn,
@@ -114,3 +123,4 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str, Place, PluginLog]
     "response": _response,
     "error": _error,
 }
+"""Each takes one event in; `False` where it lacks an id."""

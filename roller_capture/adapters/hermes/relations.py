@@ -136,7 +136,7 @@ class RelationFinder:
         elif told_badly and end.state is not EndState.COMPLETED:
             status = delegation.told.status if delegation.told is not None else None
             self._add(RelationType.CHILD_FAILED, delegation, own, outcome=status or "failed")
-        elif told_well or told_badly:
+        elif told_well or told_badly or end.state in (EndState.COMPLETED, EndState.LIMITED):
             place = delegation.result.place if delegation.result is not None else delegation.use.place
             self._unproven("a child's own log and what its parent was told of its end do not agree", place)
 

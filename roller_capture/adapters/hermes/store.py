@@ -64,11 +64,17 @@ MESSAGES: Final = Table(
     needed=("id", "session_id", "role"),
     order=("id",),
 )
-USAGE: Final = Table("session_model_usage", ("session_id", "model", "task", "api_call_count"), needed=("session_id",))
+USAGE: Final = Table(
+    "session_model_usage",
+    ("session_id", "model", "task", "api_call_count"),
+    needed=("session_id",),
+    optional=True,  # early databases count nothing
+)
 BACKGROUND: Final = Table(
     "async_delegations",
     ("delegation_id", "parent_session_id", "state", "dispatched_at", "completed_at", "delivery_state", "delivered_at"),
     needed=("delegation_id", "parent_session_id"),
+    optional=True,  # made with the first delegation in the background
 )
 _PARENTS: Final = Table("sessions", ("id", "parent_session_id"), needed=("id", "parent_session_id"))
 
@@ -129,13 +135,11 @@ def extract_home(tree: NativeTree, session_ids: frozenset[str], scratch: Path, t
         return Extract(None, None)
     wanted = session_ids
     state = None
-    found = GapLog()
-    with open_database(tree, home / _DATABASE, scratch, found) as database:
+    with open_database(tree, home / _DATABASE, scratch, gaps) as database:
         if database is not None:
             wanted = _with_descendants(database, session_ids)
             state = target / STATE
             database.extract(state, *_selections(wanted))
-    _pass_on(found, gaps)
     return Extract(state, _extract_events(tree, home / _PLUGIN_LOG, wanted, target / EVENTS, gaps))
 
 
@@ -183,14 +187,6 @@ def _selections(session_ids: frozenset[str]) -> tuple[Selection, ...]:
     )
 
 
-def _pass_on(found: GapLog, gaps: GapLog) -> None:
-    """Hands on what was met, but for tables that are made only when there is something to put into them."""
-    expected = {f"has no table {table.name}" for table in (USAGE, BACKGROUND)}
-    for gap in found.gaps():
-        if gap.message not in expected:
-            gaps.add(gap.code, gap.message, source=gap.source)
-
-
 def _extract_events(
     tree: NativeTree, path: PurePosixPath, session_ids: frozenset[str], target: Path, gaps: GapLog
 ) -> Path | None:
@@ -211,6 +207,9 @@ def _extract_events(
                 elif _names(line.record, session_ids):
                     out.write((hook or b"") + text)
                     hook = None
+                elif as_id(line.record.get("session_id")) is None:
+                    reason = "an event names no session, so that it may be of any"
+                    gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=EVENTS, line=line.number)
     return target
 
 
@@ -219,4 +218,4 @@ def _allowed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(record: Mapping[str, Any], session_ids: frozenset[str]) -> bool:
-    return record.get("session_id") in session_ids or record.get("parent_session_id") in session_ids
+    return not session_ids.isdisjoint(map(as_id, (record.get("session_id"), record.get("parent_session_id"))))

@@ -25,6 +25,7 @@ _AGENT: Final = re.compile(r"announce:requester-settle:[^:]*:")
 _MARKERS: Final = re.compile(r"<<<(?:BEGIN|END)_OPENCLAW_INTERNAL_CONTEXT>>>")
 _UNSAFE: Final = re.compile(r"[<>\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 """Characters at which a result's text can differ from what stands in a message: escaped, dropped, or a line's end."""
+_ROUTED: Final = "[Inter-session message] sourceSession={} "
 _LONGEST_FRAGMENT: Final = 400
 
 
@@ -55,10 +56,18 @@ class Announcement:
         """What must stand in the request's message: its native text, or where the log lacks it the child's session key
         as such messages give it, and a piece of its result."""
         if self.input is not None:
-            return tuple(part for piece in _MARKERS.split(self.input.text) if (part := piece.strip()))
+            return _pieces(self.input)
         fragment = _fragment(run.result_text or "")
         heading = f"session_key: {run.child_key}\nsession_id: "
         return (heading, fragment) if fragment else (heading,)
+
+    @property
+    def later_texts(self) -> tuple[str, ...]:
+        """What must stand in requests of later runs: there the message begins with the session that it came from
+        instead of the time (measured). One that the log lacks is in none of them."""
+        if self.input is None or self.input.source_key is None:
+            return ()
+        return (_ROUTED.format(self.input.source_key), *_pieces(self.input))
 
 
 def announcements(requester: Session) -> Iterator[Announcement]:
@@ -111,6 +120,10 @@ def _names(announcement_id: str, run: ChildRun, run_id: str) -> bool:
             return True
         start = batch.find(run_id, start + 1)
     return False
+
+
+def _pieces(item: Input) -> tuple[str, ...]:
+    return tuple(part for piece in _MARKERS.split(item.text) if (part := piece.strip()))
 
 
 def _fragment(text: str) -> str:

@@ -7,7 +7,7 @@ is no delegation but a gap.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.gap_log import GapLog
@@ -16,7 +16,9 @@ from roller_capture.adapters.openclaw.transcript import SEND_TOOL, SPAWN_TOOL
 from roller_capture.capture_protocol import Evidence
 from roller_capture.vocabulary import AttemptErrorCode
 
+_TOOLS = frozenset({SPAWN_TOOL, SEND_TOOL})
 _SENT = frozenset({"ok", "accepted", "timeout"})
+_REFUSED = frozenset({"error", "forbidden"})
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class _Finder:
                 for call in answer.tool_calls:
                     calls.setdefault(call.tool_id, []).append((answer, call))
         results = Counter(result.tool_id for thread in parent.threads for result in thread.results)
+        self._name_lost_results(parent, results)
         for thread in parent.threads:
             for result in thread.results:
                 child = self._addressed(parent, result)
@@ -114,16 +117,36 @@ class _Finder:
                     continue
                 self._add(Delegation(child, parent, *made[0], result))
 
+    def _name_lost_results(self, parent: Session, results: Mapping[str, int]) -> None:
+        """A request holds the result of each tool call before it, so a transcript that goes on must hold it too."""
+        for thread in parent.threads:
+            for answer in thread.answers[:-1]:
+                lost = [call for call in answer.tool_calls if call.name in _TOOLS and not results.get(call.tool_id)]
+                if lost and not answer.is_copy:
+                    reason = "a transcript that goes on does not hold the result of a tool call about a session"
+                    self._gaps.add(
+                        AttemptErrorCode.NATIVE_RELATION_UNPROVEN,
+                        reason,
+                        source=answer.place.source,
+                        line=answer.place.line,
+                    )
+
     def _addressed(self, parent: Session, result: ToolResult) -> Session | None:
         """The child that a result names. A refused spawn has none, though its result may hold ids too (measured)."""
         if result.session_key is None or result.run_id is None or result.is_error:
+            if not result.is_error and result.status not in _REFUSED:
+                self._unproven("a tool result does not say which session it is about, or in which run", result)
             return None
         if result.tool_name == SPAWN_TOOL and result.status != "accepted":
             return None
         child = self._home.sessions.get(result.session_key)
         if result.tool_name == SEND_TOOL:
             # Any session can be sent a message; that delegates only where it goes to one's own child.
-            return child if child is not None and parent.key in child.spawned_by and result.status in _SENT else None
+            if child is None or parent.key not in child.spawned_by:
+                return None
+            if result.status not in _SENT | _REFUSED:
+                self._unproven("the tool result of a message to a child has no status that is known", result)
+            return child if result.status in _SENT else None
         if child is None:
             reason = "a spawn was accepted, and there is no row of its session"
             self._gaps.add(

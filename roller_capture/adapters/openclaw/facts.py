@@ -62,12 +62,14 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A user message that a run began with, or that was put into one: `key` names that run."""
+    """A user message that a run began with, or that was put into one: `key` names that run, `source_key` the session
+    that it came from."""
 
     entry_id: str | None
     key: str
     text: str
     place: Place
+    source_key: str | None = None
 
 
 @dataclass(slots=True)

@@ -123,9 +123,10 @@ class Extracts:
 
 @dataclass(slots=True)
 class _Family:
-    """Sessions by id and by key, and who spawned whom."""
+    """The keys that rows give to each session id, and who spawned whom. Where rows disagree all of them are wanted, so
+    that their disagreement is seen."""
 
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, set[str]] = field(default_factory=dict)
     parents: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, key: object, session_ids: Iterable[object], parents: Iterable[object]) -> None:
@@ -133,7 +134,7 @@ class _Family:
         if own is None:
             return
         for session_id in filter(None, map(as_id, session_ids)):
-            self.keys[session_id] = own
+            self.keys.setdefault(session_id, set()).add(own)
         self.parents.setdefault(own, set()).update(parent for item in parents if (parent := as_id(item)) is not None)
 
     def with_descendants(self, session_ids: Iterable[str]) -> frozenset[str]:
@@ -142,7 +143,7 @@ class _Family:
         for child, parents in self.parents.items():
             for parent in parents:
                 children.setdefault(parent, set()).add(child)
-        wanted = {self.keys[item] for item in session_ids if item in self.keys}
+        wanted = set[str]().union(*(self.keys.get(item, ()) for item in session_ids))
         waiting = list(wanted)
         while waiting:
             reached = children.get(waiting.pop(), set()) - wanted
@@ -151,7 +152,7 @@ class _Family:
         return frozenset(wanted)
 
     def session_ids(self, keys: frozenset[str]) -> frozenset[str]:
-        return frozenset(session_id for session_id, key in self.keys.items() if key in keys)
+        return frozenset(session_id for session_id, own in self.keys.items() if own & keys)
 
 
 def find_extracts(tree: NativeTree, scratch: Path, session_ids: frozenset[str], gaps: GapLog) -> Extracts:
@@ -236,7 +237,7 @@ def _take_out(
             found.agents.append(_extract(database, target, name, _agent_rows(keys, wanted)))
         if registry is not None:
             found.registry = _extract(registry, target, REGISTRY, _registry_rows(keys))
-        found.hook_log = _hook_log(tree, base, target, wanted | session_ids)
+        found.hook_log = _hook_log(tree, base, target, wanted | session_ids, gaps)
     return found
 
 
@@ -278,7 +279,9 @@ def _extract(database: Database, target: Path, name: str, rows: Sequence[Selecti
     return Extract(name, path)
 
 
-def _hook_log(tree: NativeTree, base: PurePosixPath, target: Path, session_ids: frozenset[str]) -> Extract | None:
+def _hook_log(
+    tree: NativeTree, base: PurePosixPath, target: Path, session_ids: frozenset[str], gaps: GapLog
+) -> Extract | None:
     """The lines of our plugin's own log that are about these sessions."""
     with tree.open(base / HOOK_LOG, as_evidence=False) as stream:
         if stream is None:
@@ -288,9 +291,10 @@ def _hook_log(tree: NativeTree, base: PurePosixPath, target: Path, session_ids: 
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
         with path.open("wb") as copy:
-            copy.writelines(
-                json_text.dumps(line.record) + b"\n"
-                for line in read_lines(stream)
-                if as_id(line.record.get("session_id")) in session_ids
-            )
+            for line in read_lines(stream):
+                if line.problem is not None:
+                    reason = f"a line {line.problem.value}"
+                    gaps.add(AttemptErrorCode.NATIVE_LINE_UNREADABLE, reason, source=HOOK_LOG, line=line.number)
+                elif as_id(line.record.get("session_id")) in session_ids:
+                    copy.write(json_text.dumps(line.record) + b"\n")
     return Extract(HOOK_LOG, path)

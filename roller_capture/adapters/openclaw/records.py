@@ -10,7 +10,7 @@ from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.adapters.native_values import as_id, as_list, as_mapping, as_text, as_word
 from roller_capture.adapters.openclaw.facts import ChildRun, Home, HookFacts, Place, Session, Task, Thread
 from roller_capture.adapters.openclaw.home import Extract, Extracts
-from roller_capture.adapters.openclaw.transcript import add_event
+from roller_capture.adapters.openclaw.transcript import add_event, is_damaged
 from roller_capture.vocabulary import AttemptErrorCode
 
 Row = Mapping[str, Any]
@@ -40,6 +40,7 @@ class _Reader:
         self._gaps = gaps
         self._threads: dict[str, Thread] = {}
         self._keys: dict[str, str] = {}
+        self._contested: set[str] = set()
         self._tables: dict[str, Callable[[Row, Place], None]] = {
             "schema_meta": self._version,
             "session_windows": self._window,
@@ -59,17 +60,27 @@ class _Reader:
                     if line.problem is not None:
                         self._unreadable(line.problem.value, place)
                         continue
-                    table = self._tables.get(str(line.record.get("table")))
-                    if table is not None:
-                        table(line.record, place)
-                    elif (event := self._hook_events.get(str(line.record.get("event")))) is not None:
-                        event(line.record)
+                    self._line(line.record, place)
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
             self._gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=extract.source)
 
+    def _line(self, record: Row, place: Place) -> None:
+        name, kind = as_text(record.get("table")), as_text(record.get("event"))
+        table, event = self._tables.get(name or ""), self._hook_events.get(kind or "")
+        if table is not None:
+            table(record, place)
+        elif event is not None:
+            event(record)
+        elif name is not None or kind is None:  # the hook has events that say nothing here
+            self._strange("a line is no row of a table that is known here, and no event", place)
+
     def attach_threads(self) -> None:
-        """Gives each transcript to its session; one of no known session is a gap."""
+        """Gives each transcript to its session; one of no known session is a gap. An id of two keys is neither's."""
+        for session_id in self._contested:
+            del self._keys[session_id]
+            for session in self.home.sessions.values():
+                session.session_ids.pop(session_id, None)
         for session_id, thread in self._threads.items():
             key = self._keys.get(session_id)
             if key is None:
@@ -77,6 +88,9 @@ class _Reader:
                 self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason)
             else:
                 self.home.sessions[key].threads.append(thread)
+
+    def _strange(self, reason: str, place: Place) -> None:
+        self._gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=place.source, line=place.line)
 
     def _unreadable(self, reason: str, place: Place) -> None:
         self._gaps.add(AttemptErrorCode.NATIVE_LINE_UNREADABLE, reason, source=place.source, line=place.line)
@@ -95,7 +109,7 @@ class _Reader:
             if self._keys.setdefault(session_id, key) != key:
                 reason = "a session id belongs to two session keys"
                 self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason)
-                return session
+                self._contested.add(session_id)
             session.session_ids.setdefault(session_id)
         for name in ("spawned_by", "parent_session_key"):
             parent = as_id(row.get(name))
@@ -119,6 +133,7 @@ class _Reader:
     def _event(self, row: Row, place: Place) -> None:
         session_id = as_id(row.get("session_id"))
         if session_id is None:
+            self._strange("an event of a transcript names no session", place)
             return
         thread = self._threads.setdefault(session_id, Thread(session_id))
         packed = row.get("event_zstd")
@@ -128,6 +143,8 @@ class _Reader:
             return
         event = self._parsed(text, place)
         if event is not None:
+            if is_damaged(event):
+                self._strange("an event of a transcript has an unknown form", place)
             add_event(thread, event, place)
 
     def _parsed(self, text: str, place: Place) -> Row | None:

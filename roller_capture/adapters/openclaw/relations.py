@@ -203,6 +203,8 @@ class _Finder:
             self._relate(delegation, RelationType.CHILD_COMPLETED, evidence)
         elif status is ExecutionStatus.FAILED:
             self._relate(delegation, RelationType.CHILD_FAILED, evidence, outcome=outcome or "failed")
+        elif status is ExecutionStatus.UNKNOWN:
+            self._unproven("a child has ended, and no word that is known says how", delegation.result.place)
 
     def _announcements(self, requester: Session) -> list[Announcement]:
         if requester.key not in self._announced:
@@ -224,23 +226,26 @@ class _Finder:
 
     def _notification(self, run: ChildRun, announcement: Announcement) -> NotificationItem | None:
         """The request of the announcement's own run, by the hook's header; else that of its first answer."""
-        texts = announcement.texts(run)
+        texts, later = announcement.texts(run), announcement.later_texts
         if not announcement.is_active_wake and announcement.announcement_id in self._wire_run_ids:
-            return NotificationItem(texts, announcement.announcement_id, f"header:{RUN_HEADER}")
+            return NotificationItem(texts, announcement.announcement_id, f"header:{RUN_HEADER}", later_texts=later)
         answer = announcement.answer
         if answer is None or answer.response_id is None:
             return None
-        return NotificationItem(texts, answer.response_id)
+        return NotificationItem(texts, answer.response_id, later_texts=later)
 
     def _message_answered(self, delegation: Delegation) -> None:
         """A message that was sent and waited for: its tool result holds the answer."""
-        if delegation.task is None or delegation.result.status != _OK:
+        if delegation.result.status != _OK:
             return
-        status = _TASK_STATUS.get(delegation.task.status, ExecutionStatus.UNKNOWN)
-        if status not in (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED):
+        task = delegation.task
+        status = _TASK_STATUS.get(task.status if task is not None else None, ExecutionStatus.UNKNOWN)
+        if task is None or status not in (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED):
+            reason = "a message to a session was answered, and no task says that its run has ended"
+            self._unproven(reason, delegation.result.place)
             return
         last = _last_answer(delegation.child, delegation.result.run_id)
-        self._ended(delegation, status, delegation.task.status, (delegation.task.place.evidence(),), last)
+        self._ended(delegation, status, task.status, (task.place.evidence(),), last)
         relation = self._by_tool_result(delegation, RelationType.RESULT_DELIVERED)
         self._probe_tool_result(delegation, relation)
 

@@ -16,6 +16,27 @@ _USER: Final = ":user"
 _LONGEST_KEY: Final = 16 * 1024
 
 
+def is_damaged(event: Mapping[str, Any]) -> bool:
+    """Whether an event lacks what each of its kind has: a type; a message also its role; a tool's the id of its call,
+    and the model's its content and the run that it was made in."""
+    kind, message = as_text(event.get("type")), as_mapping(event.get("message"))
+    if kind != "message":
+        return kind is None
+    role = as_text(message.get("role"))
+    if role == "toolResult":
+        return as_id(message.get("toolCallId")) is None
+    if role != "assistant":
+        return role is None
+    blocks = message.get("content")
+    by_model = not {as_text(message.get("model")), as_text(message.get("provider"))} & _OWN_MODELS
+    return not isinstance(blocks, list) or not all(map(_is_block, blocks)) or (by_model and _run_id(message) is None)
+
+
+def _is_block(block: object) -> bool:
+    kind = as_text(as_mapping(block).get("type"))
+    return kind is not None and (kind != "toolCall" or as_id(as_mapping(block).get("id")) is not None)
+
+
 def add_event(thread: Thread, event: Mapping[str, Any], place: Place) -> None:
     """Adds one event. Those of other types only keep the chain of predecessors."""
     thread.entries += 1
@@ -47,7 +68,8 @@ def _add_message(thread: Thread, entry_id: str | None, message: Mapping[str, Any
     elif role == "user":
         key = as_text(message.get("idempotencyKey"))
         if key is not None and 0 < len(key) <= _LONGEST_KEY:
-            thread.inputs.append(Input(entry_id, key, _content_text(message.get("content")), place))
+            source_key = as_id(as_mapping(message.get("provenance")).get("sourceSessionKey"))
+            thread.inputs.append(Input(entry_id, key, _content_text(message.get("content")), place, source_key))
             if key.endswith(_USER):
                 thread.runs.setdefault(key.removesuffix(_USER), place)
 

@@ -23,7 +23,8 @@ class ToolCall:
     """One tool call as its session records it.
 
     The members after `name` are read of delegating calls only. `child_id` is the session that the record names;
-    `from_text` tells that only the harness's sentence names it. `cleared`: the result was later taken out of the
+    `from_text` tells that only the harness's sentence names it, `names_two` that its text for the model names another
+    one than the record. `cleared`: the result was later taken out of the
     context, so that a request which holds the tool id may not hold the result.
     """
 
@@ -32,6 +33,7 @@ class ToolCall:
     place: Place
     child_id: str | None = None
     from_text: bool = False
+    names_two: bool = False
     parent_id: str | None = None
     result: Result = Result.OPEN
     word: str | None = None

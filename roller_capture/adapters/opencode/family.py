@@ -106,6 +106,10 @@ def _add(
         family.doubtful.add(child.identifier)
         call.place.note(gaps, _UNPROVEN, "a delegation and its child do not name each other")
         return
+    if call.names_two:
+        family.doubtful.add(child.identifier)
+        call.place.note(gaps, _UNPROVEN, "a delegation's record names one child, and its text for the model another")
+        return
     if call.from_text:
         reason = "the child's id was read from the acknowledgement's sentence, since its metadata has none"
         call.place.note(gaps, AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason)

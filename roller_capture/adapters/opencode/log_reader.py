@@ -14,7 +14,13 @@ from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.adapters.native_values import as_id, as_list, as_mapping, as_text, as_word
 from roller_capture.adapters.opencode.facts import Log, Message, Session
 from roller_capture.adapters.opencode.places import Place
-from roller_capture.adapters.opencode.record_shapes import notice_of_message, notice_of_text, tool_call_of
+from roller_capture.adapters.opencode.record_shapes import (
+    DELEGATION_TOOLS,
+    names_child,
+    notice_of_message,
+    notice_of_text,
+    tool_call_of,
+)
 from roller_capture.vocabulary import AttemptErrorCode
 
 _OTHER_PARTS: Final = frozenset(("reasoning", "file", "snapshot", "patch", "agent", "subtask", "retry", "compaction"))
@@ -156,7 +162,11 @@ class LogReader:
                 self._odd("a tool part has no usable id or name", place)
             else:
                 message.tools.append(call)
+                if call.name not in DELEGATION_TOOLS and names_child(data):
+                    self._odd("a record of a tool that cannot delegate names a child", place)
         elif kind == "text":
+            if as_text(data.get("text")) is None:
+                self._odd("a text part has no text", place)
             notice = notice_of_text(data, place)
             if notice is not None and message.role == "user":
                 message.notices.append(notice)

@@ -57,6 +57,12 @@ def tool_call_of(part: Mapping[str, Any], place: Place) -> ToolCall | None:
     return _subagent_call(call_id, part, place) if name == SUBAGENT else ToolCall(call_id, name, place)
 
 
+def names_child(part: Mapping[str, Any]) -> bool:
+    """Whether a tool part of 1.x has what the delegating tool's has: the sessions of a child and of its parent."""
+    metadata = as_mapping(as_mapping(part.get("state")).get("metadata"))
+    return as_id(metadata.get("sessionId")) is not None and as_id(metadata.get("parentSessionId")) is not None
+
+
 def _task_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolCall:
     state = as_mapping(part.get("state"))
     metadata = as_mapping(state.get("metadata"))
@@ -76,6 +82,7 @@ def _task_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolCall:
         parent_id=as_id(metadata.get("parentSessionId")),
         result=result,
         word=as_word(state.get("status")),
+        names_two=_names_other(wrapper, child_id),
         cleared=as_mapping(state.get("time")).get("compacted") is not None,
     )
 
@@ -101,7 +108,8 @@ def _subagent_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolC
     result = {_COMPLETED: Result.COMPLETED, _RUNNING: Result.LAUNCHED}.get(str(status), Result.OTHER)
     if status is None and not text:
         result = Result.OPEN
-    if child_id is not None and _contradicts(wrapper_of(text), child_id, result):
+    wrapper = wrapper_of(text)
+    if child_id is not None and _contradicts(wrapper, child_id, result):
         result = Result.OTHER
     return ToolCall(
         call_id,
@@ -109,6 +117,7 @@ def _subagent_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolC
         place,
         child_id=child_id,
         from_text=from_text and child_id is not None,
+        names_two=_names_other(wrapper, child_id),
         result=result,
         word=as_word(status),
     )
@@ -129,6 +138,10 @@ def _contradicts(wrapper: Wrapper | None, child_id: str, result: Result) -> bool
     states = {Result.COMPLETED: _COMPLETED, Result.LAUNCHED: _RUNNING}
     told = wrapper.state is None or result not in states or wrapper.state == states[result]
     return wrapper.child_id != child_id or not told
+
+
+def _names_other(wrapper: Wrapper | None, child_id: str | None) -> bool:
+    return wrapper is not None and child_id is not None and wrapper.child_id != child_id
 
 
 def notice_of_text(part: Mapping[str, Any], place: Place) -> Notice | None:

@@ -29,11 +29,14 @@ def read_files(source: AdapterInput, reader: LogReader, gaps: GapLog) -> tuple[N
     for path in extracts(tree):
         with tree.open(path) as stream:
             if stream is not None:
-                reader.read_extract(stream, str(path))
+                try:
+                    reader.read_extract(stream, str(path))
+                except OSError as error:
+                    _unreadable(gaps, f"cannot be read on: {error.strerror}", str(path))
     if not tree.sources:
         made = _extracted(source, tree, reader, gaps)
     if not tree.sources and not made:
-        _read_exports(tree, reader)
+        _read_exports(tree, reader, gaps)
     return (*tree.sources, *made)
 
 
@@ -61,8 +64,7 @@ def _extracted(source: AdapterInput, tree: NativeTree, reader: LogReader, gaps: 
             with target.open("rb") as stream:
                 reader.read_extract(stream, name)
         except OSError as error:
-            reason = f"the sessions cannot be taken out: {error.strerror}"
-            gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
+            _unreadable(gaps, f"the sessions cannot be taken out: {error.strerror}", str(path))
             continue
         made.append(NativeSource(name, target))
     return made
@@ -76,18 +78,31 @@ def _wanted(source: AdapterInput) -> frozenset[str]:
     return frozenset(session_id for session_id in named if session_id is not None)
 
 
-def _read_exports(tree: NativeTree, reader: LogReader) -> None:
+def _unreadable(gaps: GapLog, reason: str, source: str) -> None:
+    gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=source)
+
+
+def _read_exports(tree: NativeTree, reader: LogReader, gaps: GapLog) -> None:
     """Exported sessions (`opencode export`), by any name; other JSON documents say nothing."""
     for name in tree.names(PurePosixPath()):
         if not name.endswith((".json", ".jsonl")):
             continue
         with tree.open(PurePosixPath(name), as_evidence=False) as stream:
-            data = b"" if stream is None else stream.read(_LARGEST_EXPORT + 1)
-        if not 0 < len(data) <= _LARGEST_EXPORT or b'"messages"' not in data:
+            try:
+                data = b"" if stream is None else stream.read(_LARGEST_EXPORT + 1)
+            except OSError as error:
+                _unreadable(gaps, f"cannot be read: {error.strerror}", name)
+                continue
+        if len(data) > _LARGEST_EXPORT:
+            _unreadable(gaps, "is too large to be read as one document", name)
+            continue
+        if b'"messages"' not in data:
             continue
         try:
             document = as_mapping(json_text.parse(data))
         except json_text.JsonError:
+            if name.endswith(".json"):  # under the other name it may well be lines
+                _unreadable(gaps, "is no JSON document", name)
             continue
         if as_id(as_mapping(document.get("info")).get("id")) is not None and as_list(document.get("messages")):
             with tree.open(PurePosixPath(name)):  # it is evidence

@@ -153,11 +153,14 @@ class _Reader:
             self._strange(line, "an answer with an unknown stop reason")
         entry = self._entry(line)
         response_id = as_id(message.get("responseId"))
+        if response_id is None and message.get("responseId") is not None:
+            self._strange(line, "an answer's response id has no form of an id")
         self.log.answers.append(Answer(entry.line, entry.entry_id, entry.parent_id, response_id, reason))
         self.log.execution_status = _ENDS.get(reason or "", ExecutionStatus.UNKNOWN)
 
     def _compaction(self, line: NativeLine) -> None:
-        if line.record.get("fromHook") is not True:  # an extension's summary need not be a model's
+        # An extension's summary need not be a model's. A fork of Pi has the second word.
+        if line.record.get("fromHook") is not True and line.record.get("fromExtension") is not True:
             self.log.compactions.append(self._entry(line))
 
     def _entry(self, line: NativeLine) -> Entry:

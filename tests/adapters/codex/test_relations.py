@@ -154,7 +154,7 @@ def test_pieces_that_are_missing_or_differ(
     """What is not proven is not there, and named; what else is proven stays."""
     native = read_rollouts(tmp_path, root=change(root_v1()), child=child())
     assert set(types(native)) == set(WHOLE) - lost
-    differs = len(types(native)) < len(WHOLE) and lost != {"launch_acknowledged"}
+    differs = len(types(native)) < len(WHOLE)
     assert ("native_relation_unproven" in codes(native)) == differs
 
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from roller_capture.adapters.deepseek import read
+from roller_capture.adapters.deepseek.identity import COMPACTION_HEADER, IDENTITY_FIELDS
 from roller_capture.capture_protocol import AdapterInput
+from roller_capture.harnesses import HARNESSES
+from roller_capture.launchers.deepseek import LAUNCHER
 from roller_capture.vocabulary import Purpose
 from tests.adapters.deepseek.session_logs import (
     CHILD,
@@ -113,6 +116,23 @@ def test_a_header_that_no_request_had_is_claimed_of_nobody(logs: SessionLogs) ->
     assert "header:session_id" not in fields
     without = read(AdapterInput(logs.root, {}, {"root_native_id": ROOT}, logs.scratch))
     assert not any(claim.field.startswith("header:") for claim in without.identity_claims)
+
+
+def test_a_responses_session_is_found_by_the_header_that_it_has(logs: SessionLogs) -> None:
+    """Also in a user's home, where no launcher names it and other sessions are no business of ours."""
+    logs.write([header(), *turn(answer("m-1", response_id="resp-1"))])
+    logs.write([header(OTHER), *turn(answer("m-other"))])
+    native = read(AdapterInput(logs.root, {"session_id": frozenset({ROOT})}, {}, logs.scratch))
+    assert [item.key for item in native.participants] == [ROOT]
+    assert ("header:session_id", ROOT) in {(claim.field, claim.value) for claim in native.identity_claims}
+
+
+def test_the_recorder_stores_every_header_that_may_prove_something() -> None:
+    """It stores values of those in the registry row only."""
+    known = set(HARNESSES["deepseek"].identity_headers)
+    assert {field.header for field in IDENTITY_FIELDS} | {COMPACTION_HEADER} | set(
+        LAUNCHER.traits.session_headers
+    ) <= known
 
 
 def test_purposes_come_from_the_harness_own_records(logs: SessionLogs) -> None:

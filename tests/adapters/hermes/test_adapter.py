@@ -183,3 +183,24 @@ def test_a_session_that_was_branched_off_is_no_continuation(tmp_path: Path) -> N
     assert ids == {ROOT: (ROOT,), CHILD: (CHILD,), OTHER: (OTHER,)}
     assert {item.key: item.parent_key for item in native.participants}[OTHER] is None
     assert gap_codes(native) == {"native_relation_unproven"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "status"),
+    [
+        ({"exit_codes": [0, 1], "ended_by": "harness"}, "failed"),
+        ({"exit_codes": [0, 143], "ended_by": "harness"}, "interrupted"),
+        ({"exit_codes": [0, -9], "ended_by": "harness"}, "interrupted"),
+        ({"exit_codes": [0, 1], "ended_by": "timeout"}, "interrupted"),
+        ({"exit_codes": ["1"], "ended_by": "harness"}, "interrupted"),
+        ({"exit_codes": 1, "ended_by": "harness"}, "interrupted"),
+        ({}, "interrupted"),
+    ],
+)
+def test_a_resumed_turn_that_failed_is_told_by_the_end_of_its_process(
+    tmp_path: Path, launcher: dict[str, object], status: str
+) -> None:
+    """Hermes leaves the row of a session that it resumed without an end; a kill leaves it so, too."""
+    failed = Extracts(state=[session(ROOT, end_reason=None)], plugin=turn(ROOT, answered=False, ended=False))
+    native = failed.read(tmp_path, ROOT, launcher={"root_native_id": ROOT, **launcher})
+    assert [item.execution_status for item in native.participants] == [status]

@@ -107,3 +107,12 @@ def test_of_a_result_only_what_stays_as_it_is_must_be_found(result: str | None, 
 def test_the_native_text_must_be_found_whole(text: str, texts: tuple[str, ...]) -> None:
     """All but the marks of internal context, which a request has in another spelling."""
     assert announcement("a", text).texts(run(result="not asked for")) == texts
+
+
+def test_later_runs_have_it_with_the_session_that_it_came_from() -> None:
+    """By id and whole text; a message that the log lacks, or of which it does not say that, is in none of them."""
+    text = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>all have settled<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+    routed = Announcement(f"{_SETTLE}r1", Input("e", f"{_SETTLE}r1:user", text, _PLACE, _CHILD), None)
+    assert routed.later_texts == (f"[Inter-session message] sourceSession={_CHILD} ", "all have settled")
+    assert announcement(f"{_SETTLE}r1", text).later_texts == ()
+    assert announcement(f"announce:v1:{_CHILD}:r1").later_texts == ()

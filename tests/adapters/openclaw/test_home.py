@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -205,6 +206,14 @@ def _damage(home: Path, how: str) -> None:
     elif how == "session files of an older version":
         database.unlink()
         (home / ".openclaw/agents/main/sessions").mkdir()
+    elif how == "a home of files alone":
+        shutil.rmtree(home / ".openclaw")
+        names = ["a.jsonl", "b.jsonl.reset.1", "c.jsonl.deleted.1", "d.jsonl.bak-7-8", "e.checkpoint.f.jsonl", "a.lock"]
+        names += ["g-topic-1.jsonl", "a.trajectory.jsonl", "sessions.json"]
+        files = [f"agents/main/sessions/{name}" for name in names] + ["subagents/runs.json"]
+        for path in (home / ".openclaw" / file for file in files):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text('{"type": "message", "id": 7}\n')
 
 
 @pytest.mark.parametrize(
@@ -218,6 +227,7 @@ def _damage(home: Path, how: str) -> None:
         ("a table is a view", {"native_shape_unknown"}),
         ("a table is missing", {"native_shape_unknown", "participant_log_missing"}),
         ("session files of an older version", {"native_shape_unknown", "native_logs_missing"}),
+        ("a home of files alone", {"native_shape_unknown", "native_logs_missing"}),
     ],
 )
 def test_what_cannot_be_read_has_a_name(tmp_path: Path, how: str, codes: set[str]) -> None:

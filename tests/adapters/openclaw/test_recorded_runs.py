@@ -12,7 +12,7 @@ import pytest
 
 from roller_capture.adapters.openclaw import read
 from roller_capture.capture_protocol import AdapterInput, NativeCapture
-from roller_capture.vocabulary import Role
+from roller_capture.vocabulary import DeliveryKind, Role
 
 _RUNS = sorted((Path(__file__).parents[2] / "fixtures" / "harness" / "openclaw" / "2026.9.6").iterdir())
 _SPAWNED = {"spawn": 1, "launch_acknowledged": 1}
@@ -109,3 +109,11 @@ def test_stream_contexts_are_counted(run: Path, tmp_path: Path) -> None:
     """The protocol's own count: one for each call of a session; a compaction call is given none."""
     of_sessions = [call for call in _calls(run) if call["session_id"]]
     assert sum(_read(run, tmp_path).coverage.protocol_count.values()) == len(of_sessions)
+
+
+def test_a_nested_announcement_holds_the_inner_one_whole(tmp_path: Path) -> None:
+    """The child that had yielded is entered anew under the id that woke it; the root is told by one that holds it."""
+    [run] = [path for path in _RUNS if path.name == "nested"]
+    deliveries = [one.delivery for one in _read(run, tmp_path).relations if one.delivery is not None]
+    inner, outer = sorted({one.bound_id for one in deliveries if one.kind is DeliveryKind.NOTIFICATION}, key=len)
+    assert inner in outer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roller_capture.capture_protocol import NotificationItem, ToolResultItem
-from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, LifecycleStatus
+from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, LifecycleStatus, RelationType
 from tests.adapters.openclaw.home_rows import (
     CHILD,
     CHILD_ID,
@@ -136,7 +136,7 @@ def test_a_message_put_into_a_running_turn_is_bound_to_the_answer_behind_it(tmp_
             _DONE[:2],
             "unknown",
             "pending",
-            set(),
+            {"native_relation_unproven"},
         ),
     ],
 )
@@ -196,6 +196,28 @@ def test_a_run_entered_anew_is_found_by_the_id_of_its_spawn(tmp_path: Path) -> N
     assert relation_types(native) == _DONE
     assert native.relations[-1].delivery is not None
     assert native.relations[-1].delivery.bound_id == outer
+
+
+def test_a_tool_id_that_each_session_counts_anew_is_each_sessions_own(tmp_path: Path) -> None:
+    """Some models number their tool calls: a root and its child can both have spawned by `sessions_spawn:0`."""
+    counted, grand = "sessions_spawn:0", "agent:main:subagent:grand"
+    grand_id, grand_run = "61111111-0000-4000-8000-000000000001", "71111111-0000-4000-8000-000000000001"
+    rows = HomeRows().session(ROOT, ROOT_ID).session(CHILD, CHILD_ID, ROOT).session(grand, grand_id, CHILD)
+    rows.answer(ROOT_ID, "resp_1", ROOT_RUN, (counted, "sessions_spawn"))
+    rows.result(ROOT_ID, counted, "sessions_spawn", accepted())
+    rows.answer(CHILD_ID, "resp_2", CHILD_RUN, (counted, "sessions_spawn"))
+    rows.result(CHILD_ID, counted, "sessions_spawn", accepted(childSessionKey=grand, runId=grand_run))
+    rows.answer(grand_id, "resp_3", grand_run).tool_ids("resp_1", "sessionsspawn0")
+    rows.tool_ids("resp_2", "sessionsspawn0", session_id=CHILD_ID).run()
+    keys = {"runId": grand_run, "taskRunId": grand_run, "childSessionKey": grand, "requesterSessionKey": CHILD}
+    rows.run(keys, child_session_key=grand, requester_session_key=CHILD)
+    native = rows.read(tmp_path, sessions=frozenset({ROOT_ID, CHILD_ID, grand_id}))
+    spawns = [one for one in native.relations if one.type is RelationType.SPAWN]
+    assert [(one.parent_key, one.child_key, one.parent_output_id) for one in spawns] == [
+        (ROOT, CHILD, "resp_1"),
+        (CHILD, grand, "resp_2"),
+    ]
+    assert {one.tool_call_id for one in spawns} == {counted}
 
 
 def test_without_a_registry_row_nothing_is_known_of_the_end(tmp_path: Path) -> None:
@@ -298,8 +320,6 @@ def test_records_that_contradict_each_other_prove_no_spawn(tmp_path: Path, how: 
         accepted(status="error"),
         accepted(status="forbidden"),
         accepted(status=None),
-        accepted(runId=None),
-        accepted(childSessionKey=7),
     ],
 )
 def test_a_refused_spawn_is_none(tmp_path: Path, details: dict[str, Any]) -> None:
@@ -308,3 +328,13 @@ def test_a_refused_spawn_is_none(tmp_path: Path, details: dict[str, Any]) -> Non
     rows.answer(ROOT_ID, "resp_1", ROOT_RUN, (SPAWN_CALL, "sessions_spawn"))
     native = rows.result(ROOT_ID, SPAWN_CALL, "sessions_spawn", details).read(tmp_path, sessions=frozenset({ROOT_ID}))
     assert (native.relations, native.gaps) == ((), ())
+
+
+@pytest.mark.parametrize("details", [accepted(runId=None), accepted(childSessionKey=7), {}])
+def test_a_spawn_that_does_not_say_what_it_started_is_named(tmp_path: Path, details: Any) -> None:
+    """It was not refused, so there may be a child."""
+    rows = HomeRows().session(ROOT, ROOT_ID)
+    rows.answer(ROOT_ID, "resp_1", ROOT_RUN, (SPAWN_CALL, "sessions_spawn"))
+    native = rows.result(ROOT_ID, SPAWN_CALL, "sessions_spawn", details).read(tmp_path, sessions=frozenset({ROOT_ID}))
+    assert native.relations == ()
+    assert gap_codes(native) == {"native_relation_unproven"}

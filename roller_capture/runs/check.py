@@ -1,0 +1,276 @@
+"""Checks a run: configuration, books, the recorded hash of each manifest, and every attempt. It changes nothing.
+
+This is what `validate RUN_DIR` says, and what Resume decides by (`roller_capture.runs.gate`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from roller_capture.integrity import Finding, validate_attempt
+from roller_capture.old_layouts import Layout, layout_of, read_old_attempt
+from roller_capture.publication import FORMAL_FILES, MANIFEST, RAW, STAGING_PREFIX
+from roller_capture.published import read_manifest
+from roller_capture.runs import old_trajectories
+from roller_capture.runs.books import (
+    CAPTURE,
+    SAMPLE_FILE,
+    SAMPLES,
+    UNCAPTURED,
+    AttemptEntry,
+    Sample,
+    SampleState,
+    hash_problem,
+    manifest_digest,
+    read_sample,
+)
+from roller_capture.runs.configuration import RUN_FILE, RunDocument, RunMode, read_run
+from roller_capture.runs.samples_file import id_problem
+from roller_capture.runs.stored import DamagedError
+from roller_capture.working_files import WORK_DIR
+
+_UNFINISHED_CLEANUP = "run finalize again"
+
+
+class AttemptStatus(StrEnum):
+    """What there is of an attempt."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNFINISHED = "unfinished"  # working files that are not published yet, or not cleaned up
+    ABSENT = "absent"  # it ended before anything was recorded
+    UNCAPTURED = "uncaptured"
+
+
+@dataclass(slots=True)
+class AttemptReport:
+    """One attempt; `digest` is its manifest's sha256. `entry` is `None` for one that the books do not know."""
+
+    place: Path
+    entry: AttemptEntry | None
+    status: AttemptStatus
+    findings: list[Finding] = field(default_factory=list)
+    manifest: dict[str, Any] | None = None
+    digest: str | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the books say all that the manifest does."""
+        entry, manifest = self.entry, self.manifest
+        if entry is None or manifest is None:
+            return True
+        return entry.capture_status is not None and entry.manifest_sha256 == self.digest
+
+
+@dataclass(slots=True)
+class SampleReport:
+    """One sample: what is wrong with its books, and its attempts in order. `sample` is `None` without readable books.
+
+    `mixed` are the findings of `old_trajectories`.
+    """
+
+    folder: Path
+    sample: Sample | None
+    findings: list[Finding] = field(default_factory=list)
+    mixed: list[Finding] = field(default_factory=list)
+    attempts: list[AttemptReport] = field(default_factory=list)
+
+    def problems(self) -> Iterator[tuple[Path, str]]:
+        """Everything that is wrong, with the file."""
+        for finding in (*self.mixed, *self.findings):
+            yield self.folder / finding.file, finding.message
+        for attempt in self.attempts:
+            for finding in attempt.findings:
+                yield attempt.place / finding.file, finding.message
+
+
+@dataclass(slots=True)
+class RunReport:
+    """A whole run; `run` is `None` when run.json cannot be used: then nothing else is looked at."""
+
+    run_dir: Path
+    run: RunDocument | None
+    findings: list[Finding] = field(default_factory=list)
+    samples: list[SampleReport] = field(default_factory=list)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory holds a run."""
+    return (path / RUN_FILE).is_symlink() or (path / RUN_FILE).exists()
+
+
+def check_run(
+    run_dir: Path,
+    *,
+    deep: bool = False,
+    on_sample: Callable[[SampleReport], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunReport:
+    """Checks everything in a run directory. `on_sample` is told of each sample when it has been checked, `progress` how
+    many of how many."""
+    try:
+        run = read_run(run_dir)
+    except DamagedError as error:
+        return RunReport(run_dir, None, [Finding(RUN_FILE, error.problem)])
+    report = RunReport(run_dir, run)
+    folders = list(_sample_folders(run_dir, report))
+    seen: dict[str, str] = {}
+    for number, folder in enumerate(folders, 1):
+        sample = check_sample(folder, run, deep=deep)
+        _check_unique(sample, seen)
+        report.samples.append(sample)
+        if on_sample is not None:
+            on_sample(sample)
+        if progress is not None:
+            progress(number, len(folders))
+    return report
+
+
+def _sample_folders(run_dir: Path, report: RunReport) -> Iterator[Path]:
+    samples = run_dir / SAMPLES
+    if samples.is_symlink() or (samples.exists() and not samples.is_dir()):
+        report.findings.append(Finding(SAMPLES, "is no folder, but a link or a file"))
+        return
+    for path in sorted(samples.iterdir()) if samples.exists() else ():
+        if path.name.startswith("."):  # what an interrupted write left, and what file managers leave
+            continue
+        if id_problem(path.name) is not None:
+            report.findings.append(Finding(f"{SAMPLES}/{path.name}", "is no sample of this run"))
+        elif not _is_unbegun(path):
+            yield path
+
+
+def _is_unbegun(folder: Path) -> bool:
+    """Made for a sample whose books were not yet written when `collect` was killed: it is as if it were not there."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return all(path.name.startswith(f".{SAMPLE_FILE}.") for path in folder.iterdir())
+
+
+def check_sample(folder: Path, run: RunDocument, *, deep: bool = False) -> SampleReport:
+    """Checks one sample: books, hashes, attempts."""
+    try:
+        sample = read_sample(folder, run.mode)
+    except DamagedError as error:
+        report = SampleReport(folder, None, [Finding(_within(folder, error.path), error.problem)])
+        if not folder.is_symlink():
+            unknown = _attempt_folders(folder / CAPTURE)
+            report.attempts += [check_attempt(path, None, run, deep=deep) for path in unknown]
+            _look_for_mixed_steps(report, run)
+        return report
+    report = SampleReport(folder, sample)
+    known = {entry.name for entry in sample.attempts}
+    for entry in sample.attempts:
+        report.attempts.append(check_attempt(sample.place(entry), entry, run, deep=deep))
+    for path in _attempt_folders(sample.attempts_folder):
+        if path.name not in known:
+            report.findings.append(Finding(_within(folder, path), f"is no attempt that {SAMPLE_FILE} knows"))
+    other = UNCAPTURED if run.mode is RunMode.CAPTURED else CAPTURE
+    if (folder / other).exists():
+        report.findings.append(Finding(other, f"is there, but the run is {run.mode}: they cannot be mixed"))
+    _look_for_mixed_steps(report, run)
+    return report
+
+
+def _within(folder: Path, path: Path) -> str:
+    return "" if path == folder else path.relative_to(folder).as_posix()
+
+
+def _attempt_folders(folder: Path) -> list[Path]:
+    """What stands where attempts are; a hidden name is what an interrupted command left."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _look_for_mixed_steps(report: SampleReport, run: RunDocument) -> None:
+    if run.harness.name == old_trajectories.HARNESS and run.mode is RunMode.CAPTURED:
+        report.mixed += old_trajectories.mixed_steps(report.folder, [attempt.place for attempt in report.attempts])
+
+
+def check_attempt(place: Path, entry: AttemptEntry | None, run: RunDocument, *, deep: bool = False) -> AttemptReport:
+    """Checks one attempt against the books and the run."""
+    if place.is_symlink() or place.parent.is_symlink() or (place.exists() and not place.is_dir()):
+        return AttemptReport(place, entry, AttemptStatus.INVALID, [Finding("", "is no folder, but a link or a file")])
+    if run.mode is RunMode.UNCAPTURED:
+        return AttemptReport(place, entry, AttemptStatus.UNCAPTURED if place.exists() else AttemptStatus.ABSENT)
+    if not (place / MANIFEST).exists() and not (place / MANIFEST).is_symlink():
+        return _without_manifest(place, entry)
+    findings = validate_attempt(place, deep=deep)
+    leftovers = [finding for finding in findings if _UNFINISHED_CLEANUP in finding.message]
+    report = AttemptReport(place, entry, AttemptStatus.INVALID, [item for item in findings if item not in leftovers])
+    if report.findings:
+        return report
+    report.manifest = _known_manifest(place)
+    report.digest = manifest_digest(place)
+    report.findings += _disagreements(report, run)
+    if not report.findings:
+        report.status = AttemptStatus.UNFINISHED if leftovers else AttemptStatus.VALID
+    return report
+
+
+def _without_manifest(place: Path, entry: AttemptEntry | None) -> AttemptReport:
+    work = place / WORK_DIR
+    recorded = work.is_dir() and not work.is_symlink()
+    if entry is not None and entry.capture_status is not None:
+        return AttemptReport(place, entry, AttemptStatus.INVALID, [Finding(MANIFEST, "is missing")])
+    foreign = sorted(path.name for path in place.iterdir() if not _is_ours(path.name)) if recorded else []
+    if foreign:
+        return AttemptReport(place, entry, AttemptStatus.INVALID, [Finding(foreign[0], "is no file of the attempt")])
+    if recorded:
+        return AttemptReport(place, entry, AttemptStatus.UNFINISHED)
+    if (place.exists() and any(place.iterdir())) or (entry is not None and entry.manifest_sha256 is not None):
+        return AttemptReport(place, entry, AttemptStatus.INVALID, [Finding(MANIFEST, "is missing")])
+    return AttemptReport(place, entry, AttemptStatus.ABSENT)
+
+
+def _known_manifest(place: Path) -> dict[str, Any]:
+    """The manifest of a valid attempt; what one of an earlier layout does not say is filled in as unknown."""
+    manifest = read_manifest(place)
+    layout = layout_of(place, manifest)
+    if layout is None or (layout is Layout.CURRENT and "lifecycle" in manifest):
+        return manifest
+    return read_old_attempt(place, layout, manifest).known_manifest()
+
+
+def _is_ours(name: str) -> bool:
+    """What a recorder, or a publication that was cut off, leaves in an attempt."""
+    return name in (WORK_DIR, RAW, *FORMAL_FILES) or name.startswith(STAGING_PREFIX)
+
+
+def _disagreements(report: AttemptReport, run: RunDocument) -> Iterator[Finding]:
+    """Between a valid attempt and what run and sample say of it."""
+    manifest, entry = report.manifest, report.entry
+    assert manifest is not None
+    assert report.digest is not None
+    name = manifest["harness"]["name"]
+    if name != run.harness.name:
+        yield Finding(MANIFEST, f"harness is {name}, the run's is {run.harness.name}")
+    if entry is None:
+        return
+    problem = hash_problem(entry, report.digest)
+    if problem is not None:
+        yield Finding(MANIFEST, problem)
+        return
+    if entry.capture_status is None:
+        return
+    if entry.capture_status != manifest["capture_status"]:
+        said = f"{SAMPLE_FILE} says capture {entry.capture_status}"
+        yield Finding(MANIFEST, f"capture_status is {manifest['capture_status']}, but {said}")
+    if entry.state is not SampleState.of(manifest["execution_status"]):
+        said = f"{SAMPLE_FILE} says {entry.state}"
+        yield Finding(MANIFEST, f"execution_status is {manifest['execution_status']}, but {said}")
+
+
+def _check_unique(sample: SampleReport, seen: dict[str, str]) -> None:
+    """An attempt that was copied from another place is not this sample's: a capture has a scope of its own."""
+    for attempt in sample.attempts:
+        if attempt.manifest is None:
+            continue
+        name = f"sample {sample.folder.name}, {CAPTURE}/{attempt.place.name}/{MANIFEST}"
+        twin = seen.setdefault(str(attempt.manifest["capture_id"]), name)
+        if twin is not name:
+            attempt.findings.append(Finding(MANIFEST, f"capture_id is the one of {twin}"))
+            attempt.status = AttemptStatus.INVALID

@@ -1,0 +1,51 @@
+"""Whatever stands in native logs, the attempt is published and validates: odd values reach no file in a form that
+breaks it."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.harnesses import HARNESSES
+from roller_capture.integrity import validate_attempt
+from roller_capture.vocabulary import DebugRetention
+from tests.adapters.mutations import value_mutations
+from tests.adapters.recordings import Recording, typical
+from tests.support.attempts import AttemptBuilder, message_body, request_body
+
+_DAMAGES = 12
+_SPELLINGS = ("'\\ud800'", "'nul\\x00'", "'../../../../etc/passwd'", "of another", "'@@deep@@'", "'@@long-number@@'")
+"""Values that could break a path, a locator or a line of what is published, by the names of their mutations."""
+
+
+def _attempt(recording: Recording, folder: Path) -> Path:
+    builder = AttemptBuilder(folder, recording.harness)
+    for call in recording.calls:
+        headers = tuple(call.headers.items())
+        ours = tuple(pair for pair in headers if pair[0].startswith("x-roller-"))
+        theirs = tuple(pair for pair in headers if pair not in ours)
+        body = message_body(call.response_id or "msg_unknown")
+        builder.call(request_body(), body, session=None, headers=theirs, roller_headers=ours)
+    return builder.build()
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_what_is_published_of_damaged_logs_validates(harness: str, tmp_path: Path) -> None:
+    """With all evidence kept, and every locator and pointer followed."""
+    recording = typical(harness)
+    chance = random.Random(harness)
+    odd = [item for item in value_mutations(recording.files, chance) if item.name.endswith(_SPELLINGS)]
+    for number, mutation in enumerate(chance.sample(odd, min(len(odd), _DAMAGES))):
+        folder = tmp_path / str(number)
+        attempt = _attempt(recording, folder)
+        native = attempt / "work" / "native"
+        assert mutation.change is not None
+        for name, content in recording.files.items():
+            (native / name).parent.mkdir(parents=True, exist_ok=True)
+            (native / name).write_bytes(mutation.change(content) if name == mutation.file else content)
+        outcome = finalize_attempt(attempt, FinalizeRequest(debug_retention=DebugRetention.FULL))
+        errors = json.dumps(outcome.manifest["errors"])
+        assert "adapter_failed" not in errors, mutation.name
+        assert validate_attempt(attempt, deep=True) == [], mutation.name
