@@ -3,12 +3,13 @@
 Exit codes everywhere: 0 fine; 1 the data is not good; 2 the call is wrong (design section 3).
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -45,11 +46,16 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 """Typer's own for a wrong command line. It has no public name: that of a wrong value is derived from it."""
 
 
+_OUTPUT_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What a stdout says that cannot be written to."""
+
+
 def main() -> NoReturn:
     """Entry point: a closed pipe and an interrupt end quietly, as people expect of a command."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - libraries write there without asking
     try:
+        _refuse_empty(sys.argv[1:])
         sys.exit(app(standalone_mode=False))
     except _UsageError as error:
         _say_usage_error(error)
@@ -59,11 +65,29 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in _OUTPUT_TROUBLE:
+            raise
+        say(f"error: the output could not be written: {error.strerror}")
+        sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         sys.exit(130)
     finally:
         _settle_streams()
+
+
+def _refuse_empty(arguments: list[str]) -> None:
+    """An empty text, as an unset variable gives it, would mean the current directory. Raises `RollerError` (exit 2)."""
+    before = ""
+    for argument in arguments:
+        if argument == "--":
+            return
+        option = argument.removesuffix("=") if argument.startswith("--") else before
+        is_empty = argument == "" or (argument.startswith("--") and argument.endswith("=") and argument.count("=") == 1)
+        if is_empty and option != "--prompt":
+            raise RollerError(f"{option if option.startswith('--') else 'an argument'} is empty: name one", exit_code=2)
+        before = argument
 
 
 def _say_usage_error(error: Any) -> None:
@@ -252,6 +276,8 @@ def finalize(
             worst = max(worst, error.exit_code)
             continue
         say(_outcome_line(attempt, outcome.manifest, before=outcome.already_published))
+        if outcome.already_published and (harness or native or status or capture_debug is not DebugRetention.ON_ERROR):
+            say(f"warning: {attempt}: published is final: the options given now had no effect on it")
         if strict and outcome.manifest["capture_status"] != "complete":
             worst = max(worst, 1)
     raise typer.Exit(worst)
@@ -436,6 +462,45 @@ def view(
     except RollerError as error:
         _fail(error)
     raise typer.Exit(code)
+
+
+@app.command()
+def prune(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or folders of attempts.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much room that would give.")] = False,
+) -> None:
+    """Take raw/ (native logs, raw responses, events) out of published attempts; the formal files stay.
+
+    Example: roller-capture prune ~/agent-runs/first --dry-run
+    """
+    from functools import partial
+
+    from roller_capture.prune_command import prune as prune_attempts
+    from roller_capture.runs.books import note_publication
+
+    raise typer.Exit(
+        prune_attempts(paths, dry_run=dry_run, books_of=lambda attempt: partial(note_publication, attempt))
+    )
+
+
+@app.command()
+def migrate(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the copy goes; must not be there yet.")],
+    from_raw: Annotated[
+        bool, typer.Option("--from-raw", help="Derive everything anew from raw/, with today's adapters.")
+    ] = False,
+) -> None:
+    """Copy attempts of an earlier layout into today's, ids kept; the originals are never written to.
+
+    Example: roller-capture migrate old/attempt-0001 --output migrated/attempt-0001
+    """
+    from roller_capture.migrate_command import migrate as migrate_attempts
+
+    try:
+        raise typer.Exit(migrate_attempts(path, output, from_raw=from_raw))
+    except RollerError as error:
+        _fail(error)
 
 
 @app.command("addon-path")

@@ -14,7 +14,8 @@ from typing import Any, Final
 from roller_capture import __version__, json_text
 from roller_capture.errors import RollerError
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
-from roller_capture.integrity import Finding
+from roller_capture.integrity import Finding, validate_attempt
+from roller_capture.old_layouts import Layout, layout_of
 from roller_capture.publication import CALLS, MANIFEST, RAW, RELATIONS
 from roller_capture.published import CallLine, call_lines, read_manifest, relation_lines
 from roller_capture.vocabulary import (
@@ -47,12 +48,20 @@ _MANIFEST_MEMBERS: Final = ("participants", "lifecycle", "capabilities", "counts
 _REQUEST_HASHES: Final = frozenset({"request_sha256", "context_sha256", "context_exact"})
 
 
+def validate_published(attempt_dir: Path, *, deep: bool) -> list[Finding]:
+    """`validate_attempt`, and where that finds nothing, `deep` also derives the records anew from `raw/`."""
+    findings = validate_attempt(attempt_dir, deep=deep)
+    return findings if findings or not deep else replay_findings(attempt_dir)
+
+
 def replay_findings(attempt_dir: Path) -> list[Finding]:
     """Where the records of a valid published attempt differ from what its `raw/` gives; nothing when `raw/` is gone.
 
     An attempt of another version of this program is passed over: a later decoder may know more.
     """
     manifest = read_manifest(attempt_dir)
+    if layout_of(attempt_dir, manifest) is not Layout.CURRENT or "lifecycle" not in manifest:
+        return []
     if not manifest["raw_retained"] or manifest["tool"]["version"] != __version__:
         return []
     with tempfile.TemporaryDirectory(prefix="roller-replay-") as scratch:

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
-from roller_capture.integrity import Finding, validate_attempt
+from roller_capture.integrity import Finding
 from roller_capture.publication import MANIFEST
 from roller_capture.published import find_attempts, read_manifest
+from roller_capture.replay import validate_published
 from roller_capture.reports import Checked, annotation_lines, write_junit
 from roller_capture.runs.books import SAMPLE_FILE, manifest_digest, recorded_hash_problem
 from roller_capture.runs.check import AttemptReport, AttemptStatus, SampleReport, check_run, is_run
@@ -76,7 +77,7 @@ def _attempt(attempt: Path, request: ValidateRequest) -> Checked:
     """An attempt on its own; its run, where it has one, knows its manifest's hash."""
     if not (attempt / MANIFEST).exists():
         return _unfinished("attempt", attempt, Finding(attempt.name or ".", _NOT_PUBLISHED), request)
-    findings = validate_attempt(attempt, deep=request.deep)
+    findings = validate_published(attempt, deep=request.deep)
     if not findings:
         problem = recorded_hash_problem(attempt.absolute(), manifest_digest(attempt))
         findings += [Finding(MANIFEST, problem)] if problem is not None else []

@@ -273,3 +273,47 @@ def test_missing_native_logs_are_said_with_what_to_do(tmp_path: Path) -> None:
     family_attempt(tmp_path).build()
     _, _, err = run("finalize", tmp_path)
     assert "--native names the HOME of the run" in err
+
+
+def test_prune_and_migrate_are_commands(tmp_path: Path) -> None:
+    """Each with a line per attempt and the exit codes of all commands."""
+    attempt = family_attempt(tmp_path / "attempt")
+    attempt.build()
+    assert CliRunner().invoke(app, ["finalize", str(attempt.directory), "--capture-debug", "full"]).exit_code == 0
+    copied = CliRunner().invoke(
+        app, ["migrate", str(attempt.directory), "--output", str(tmp_path / "copy"), "--from-raw"]
+    )
+    assert (copied.exit_code, "calls" in copied.output) == (0, True)
+    dry = CliRunner().invoke(app, ["prune", str(attempt.directory), "--dry-run"])
+    assert (dry.exit_code, "would be freed" in dry.output) == (0, True)
+    assert CliRunner().invoke(app, ["prune", str(attempt.directory)]).exit_code == 0
+    assert not (attempt.directory / "raw").exists()
+    both = [str(attempt.directory), str(tmp_path / "copy")]
+    assert CliRunner().invoke(app, ["validate", "--deep", *both]).exit_code == 0
+    assert CliRunner().invoke(app, ["prune", str(tmp_path / "nowhere")]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'finalize ""',
+        'validate ""',
+        'view ""',
+        'prune attempt ""',
+        "collect --run-dir=",
+        'collect --run-dir "" --prompt x',
+    ],
+)
+def test_an_empty_path_is_not_the_current_directory(tmp_path: Path, command: str) -> None:
+    """An unset variable must not lead the agent, or a clean-up, into the folder where one happens to stand."""
+    done = shell(f"$PY -m roller_capture {command}", tmp_path)
+    assert done.returncode == 2
+    assert "is empty" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) -> None:
+    """The help is printed by a library; a full disk is told all the same."""
+    done = shell("$PY -m roller_capture --help >/dev/full", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "error: the output could not be written: No space left on device\n"

@@ -49,7 +49,8 @@ def check(attempt_dir: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, st
 def _wrong_sources(sources: dict[str, Any], manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(source, message) for each entry that is not a published file as the manifest lists it."""
     for source, entry in sources.items():
-        listed = manifest["files"].get(entry.get("path")) if isinstance(entry, dict) else None
+        name = entry.get("path") if isinstance(entry, dict) else None
+        listed = manifest["files"].get(name) if isinstance(name, str) else None
         if listed is None:
             yield source, f"{source} names no published file"
         elif listed["sha256"] != entry.get("sha256") or listed["bytes"] != entry.get("bytes"):
@@ -82,7 +83,7 @@ def _check_lines(path: Path, name: str, lines: dict[int, list[tuple[str, list[st
     with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             for where, ids in left.pop(number, ()):
-                missing = [one for one in ids if one.encode() not in line]
+                missing = [one for one in ids if one.encode("utf-8", "surrogatepass") not in line]
                 if missing:
                     yield where, f"evidence {name} line {number} does not hold {missing[0]}"
             if not left:

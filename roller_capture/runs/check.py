@@ -9,10 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from roller_capture.integrity import Finding, validate_attempt
+from roller_capture.integrity import Finding
 from roller_capture.old_layouts import Layout, layout_of, read_old_attempt
 from roller_capture.publication import FORMAL_FILES, MANIFEST, RAW, STAGING_PREFIX
 from roller_capture.published import read_manifest
+from roller_capture.replay import validate_published
 from roller_capture.runs import old_trajectories
 from roller_capture.runs.books import (
     CAPTURE,
@@ -198,7 +199,7 @@ def check_attempt(place: Path, entry: AttemptEntry | None, run: RunDocument, *, 
         return AttemptReport(place, entry, AttemptStatus.UNCAPTURED if place.exists() else AttemptStatus.ABSENT)
     if not (place / MANIFEST).exists() and not (place / MANIFEST).is_symlink():
         return _without_manifest(place, entry)
-    findings = validate_attempt(place, deep=deep)
+    findings = validate_published(place, deep=deep)
     leftovers = [finding for finding in findings if _UNFINISHED_CLEANUP in finding.message]
     report = AttemptReport(place, entry, AttemptStatus.INVALID, [item for item in findings if item not in leftovers])
     if report.findings:

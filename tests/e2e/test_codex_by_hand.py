@@ -44,7 +44,7 @@ def by_hand(tmp_path: Path, scenario: str, configuration: str, variable: str, *m
     options = "--enable multi_agent_v2 --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox"
     work = f"{variable} codex exec {options} 'PROMPT'"
     steps = (
-        Step("put into ~/.codex/config.toml:", configuration),
+        Step("put into ~/.codex/config.toml what leads to the proxy", configuration),
         *more,
         Step(
             "record:",
@@ -54,8 +54,8 @@ def by_hand(tmp_path: Path, scenario: str, configuration: str, variable: str, *m
         Step("work as always:", work),
         Step("then stop mitmdump (Ctrl-C), and publish:", "roller-capture finalize ATTEMPT --native ~/.codex"),
     )
-    # Codex asks a plain HTTP proxy of the environment for this machine's addresses too, whatever NO_PROXY says.
-    program = ("env", "-u", "HTTP_PROXY", str(pinned_binary("codex")))
+    # Where it is led to nothing that answers, it would try for ever.
+    program = ("env", "-u", "HTTP_PROXY", "timeout", "60", str(pinned_binary("codex")))
     capture = follow("codex", program, SCENARIOS[scenario](), tmp_path / "run", steps)
     return TruthTable(capture, PLAN.delegation_tools)
 
@@ -86,7 +86,7 @@ def test_compressed_requests_are_read(tmp_path: Path) -> None:
     token = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims))
     tokens = {"id_token": f"{token}.x", "access_token": REAL_KEY, "refresh_token": "none", "account_id": "account"}
     login = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens, "last_refresh": now.isoformat()}
-    step = Step("put into ~/.codex/auth.json:", json.dumps(login))
+    step = Step("put into ~/.codex/auth.json a login", json.dumps(login))
     table = by_hand(tmp_path, "ordinary", LOGGED_IN, "env", step)
     assert differences(table, Expected(execution="unknown")) == []
     assert {record.headers["content-encoding"] for record in table.capture.truth} == {"zstd"}
