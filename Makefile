@@ -7,7 +7,7 @@ HARNESSES := $(patsubst harnesses/%/harness.sh,%,$(wildcard harnesses/*/harness.
 HARNESS ?= $(HARNESSES)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test e2e bench demo schemas wheel clean $(HARNESSES:%=harness-%)
+.PHONY: help setup lint format test audit e2e bench demo schemas wheel clean $(HARNESSES:%=harness-%)
 
 help: ## list the targets
 	@grep -hE '^[a-zA-Z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-22s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ format: setup ## write the code in the project's format
 
 test: setup ## all tests that need no real harness
 	$(BIN)/python -m pytest -m "not e2e" -n 2
+
+audit: setup ## known vulnerabilities of our dependencies (pip-audit); NOT RUN where its database cannot be had
+	$(BIN)/python scripts/audit_dependencies.py || [ $$? -eq 3 ]
 
 e2e: setup ## the real harnesses against a scripted provider (HARNESS=NAME: one); NOT RUN is what cannot be had
 	for name in $(HARNESS); do scripts/install_harness.sh $$name || [ $$? -eq 3 ] || exit 1; done

@@ -254,7 +254,7 @@ def finalize(
     from functools import partial
 
     from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
-    from roller_capture.runs.books import note_publication
+    from roller_capture.runs.outside_books import note_publication
 
     aliases = _aliases(model_alias or [])
     status = None if execution_status is None else ExecutionStatus(execution_status)
@@ -476,7 +476,7 @@ def prune(
     from functools import partial
 
     from roller_capture.prune_command import prune as prune_attempts
-    from roller_capture.runs.books import note_publication
+    from roller_capture.runs.outside_books import note_publication
 
     raise typer.Exit(
         prune_attempts(paths, dry_run=dry_run, books_of=lambda attempt: partial(note_publication, attempt))

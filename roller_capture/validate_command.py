@@ -15,9 +15,10 @@ from roller_capture.publication import MANIFEST
 from roller_capture.published import find_attempts, read_manifest
 from roller_capture.replay import validate_published
 from roller_capture.reports import Checked, annotation_lines, write_junit
-from roller_capture.runs.books import SAMPLE_FILE, manifest_digest, recorded_hash_problem
+from roller_capture.runs.books import SAMPLE_FILE, manifest_digest
 from roller_capture.runs.check import AttemptReport, AttemptStatus, SampleReport, check_run, is_run
 from roller_capture.runs.configuration import RUN_FILE, RunMode
+from roller_capture.runs.outside_books import recorded_hash_problem
 from roller_capture.terminal import answer, say
 
 _NOT_PUBLISHED: Final = "is not published: run roller-capture finalize on it"

@@ -65,6 +65,7 @@ def test_every_imported_package_is_declared(modules: list[Path], lines: list[str
         ("roller_capture.model_protocols", ("finalizer", "adapters", "recording", "working_files", "publication")),
         ("roller_capture.finalizer", ("adapters", "recording", "cli", "addon")),
         ("roller_capture.integrity", ("adapters", "recording", "cli", "addon")),
+        ("roller_capture.runs", ("collect", "recording", "cli", "addon")),
         ("roller_capture.capture_protocol", ("finalizer", "adapters", "recording", "records", "working_files")),
     ],
 )

@@ -18,7 +18,7 @@ from roller_capture.collect.private_folder import remove_private_folder
 from roller_capture.collect.process_family import end_members
 from roller_capture.collect.waiting import Cause
 from roller_capture.launchers import find_launcher
-from roller_capture.runs.books import note_killed
+from roller_capture.runs.outside_books import note_killed
 from roller_capture.terminal import say
 from roller_capture.vocabulary import ExecutionStatus
 

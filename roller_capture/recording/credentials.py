@@ -103,6 +103,7 @@ class Masker:
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self.patterns: Final = tuple(sorted({form for secret in secrets for form in _forms(secret)}))
+        self._on_one_line: Final = not any(b"\n" in pattern for pattern in self.patterns)
 
     def mask(self, data: bytes) -> bytes:
         """`data` without secrets, of the same length."""
@@ -121,8 +122,10 @@ class Masker:
     def open_end(self, data: bytes) -> int:
         """How many bytes at the end of `data` could be the beginning of a secret."""
         longest = 0
+        # Events end with a line break, and hardly any secret holds one: then there is nothing to look at.
+        line = data.rfind(b"\n") + 1 if self._on_one_line else 0
         for pattern in self.patterns:
-            place = data.find(pattern[:1], max(0, len(data) - len(pattern) + 1))
+            place = data.find(pattern[:1], max(line, len(data) - len(pattern) + 1))
             while 0 <= place < len(data) - longest:
                 if pattern.startswith(data[place:]):
                     longest = len(data) - place

@@ -26,7 +26,7 @@ from roller_capture.vocabulary import Role
 from roller_capture.working_files import read_regular_file
 
 HARNESS: Final = "claude-code"
-_LARGEST: Final = 1024 * 1024 * 1024
+_LARGEST: Final = 256 * 1024 * 1024
 _DEEPEST_FOLDER: Final = 4
 _DOCUMENT: Final = re.compile(r"\.jsonl?$", re.IGNORECASE)
 _IN_ATTEMPTS: Final = re.compile(r"(actf|sft|trajectory|trajectories)[^/]*\.jsonl?$", re.IGNORECASE)
@@ -35,14 +35,23 @@ _PARENT_TOOL: Final = frozenset(("parent_tool_use_id", "parentToolUseId"))
 _RESPONSE_ID: Final = frozenset(("id", "message_id", "messageId", "response_id", "responseId"))
 
 
+class _TooLargeError(Exception):
+    """A JSON document that is not read as a whole."""
+
+
 def mixed_steps(sample: Path, attempts: Collection[Path]) -> Iterator[Finding]:
     """One finding for each document or attempt of the sample whose main trajectory holds steps of subagents."""
     documents = list(_documents(sample, attempts))
     children = _child_responses(attempts) if documents else frozenset()
     for path in documents:
-        mark = _mark_in(path, children)
+        name = str(path.relative_to(sample))
+        try:
+            mark = _mark_in(path, children)
+        except _TooLargeError:
+            yield Finding(name, f"has more than {_LARGEST} bytes: whether it holds steps of subagents cannot be said")
+            continue
         if mark is not None:
-            yield Finding(str(path.relative_to(sample)), f"the main trajectory holds steps of subagents ({mark})")
+            yield Finding(name, f"the main trajectory holds steps of subagents ({mark})")
     for attempt in attempts:
         mark = _foreign_root_call(attempt)
         if mark is not None:
@@ -76,22 +85,43 @@ def _documents(sample: Path, attempts: Collection[Path]) -> Iterator[Path]:
 
 
 def _mark_in(path: Path, children: Collection[str]) -> str | None:
-    """The first mark of a subagent's step in a JSON document or JSON lines; `None` also for what is neither."""
+    """The first mark of a subagent's step in JSON lines or in one JSON document; `None` also for what is neither.
+
+    Lines are read one by one. One document is read as a whole, up to a bound: raises `_TooLargeError` beyond it.
+    """
+    if path.is_symlink() or not path.is_file():
+        return None
+    all_json = True
     try:
-        data = read_regular_file(path, limit=_LARGEST)
+        with path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(_LARGEST):
+                number += 1
+                try:
+                    mark = _mark(json_text.parse(line, exact_numbers=False), children) if line.strip() else None
+                except json_text.JsonError:
+                    all_json = False
+                    break
+                if mark is not None:
+                    return f"line {number}: {mark}" if number > 1 else mark
+        return None if all_json else _mark_in_document(path, children)
     except OSError:
         return None
+
+
+def _mark_in_document(path: Path, children: Collection[str]) -> str | None:
+    if path.stat().st_size > _LARGEST:
+        raise _TooLargeError
+    data = read_regular_file(path, limit=_LARGEST)
     try:
         return _mark(json_text.parse(data, exact_numbers=False), children)
     except json_text.JsonError:
         pass
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
+    for number, line in enumerate(data.splitlines(), 1):  # lines, of which some are damaged
+        with contextlib.suppress(json_text.JsonError):
             mark = _mark(json_text.parse(line, exact_numbers=False), children) if line.strip() else None
-        except json_text.JsonError:
-            continue
-        if mark is not None:
-            return f"line {number}: {mark}"
+            if mark is not None:
+                return f"line {number}: {mark}"
     return None
 
 

@@ -11,7 +11,7 @@ from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.scripted_provider import Reply
 from tests.collect.rig import Result, Rig, read_json
 from tests.runs.made_run import edit
-from tests.support.collecting import until
+from tests.support.collecting import alive, until
 
 
 def sample(rig: Rig, name: str, prompt: str = "hello", **members: Any) -> dict[str, Any]:
@@ -137,6 +137,23 @@ def test_the_second_signal_stops_what_runs(rig: Rig) -> None:
     assert "stopping what runs (2 samples)" in result.err
     check(result)
     assert [states(result, name) for name in "ab"] == [["interrupted"], ["interrupted"]]
+
+
+def test_a_third_signal_leaves_the_rest_to_the_watchdog(rig: Rig) -> None:
+    """`collect` is gone at once; harnesses that do not listen are ended behind it, and the books are right."""
+    request = rig.request(samples=rig.samples(sample(rig, "a", "STUBBORN"), sample(rig, "b", "STUBBORN")), jobs=2)
+    process = rig.start(request)
+    until(lambda: hanging(rig, "a", "b"), process)
+    stop(process)
+    until(lambda: all((rig.directory / f"work-{name}" / "told").exists() for name in "ab"), process)
+    process.send_signal(signal.SIGINT)
+    result = finished(process, request)  # the watchdog holds stderr until it has finished
+    assert result.exit_code == 128 + signal.SIGINT
+    for name in "ab":
+        (path,) = (rig.directory / f"work-{name}").glob("started-*.json")
+        assert not alive(int(path.stem.removeprefix("started-")))
+        assert states(result, name) == ["interrupted"]
+        assert (result.run_dir / "samples" / name / "capture/attempt-0001/work/native/launcher.json").is_file()
 
 
 def test_a_killed_run_is_put_in_order_and_goes_on(rig: Rig) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +19,11 @@ from roller_capture.runs.books import (
     SampleState,
     create_sample,
     hash_problem,
-    note_killed,
-    note_publication,
     read_sample,
 )
-from roller_capture.runs.configuration import Arguments, RunConfiguration, RunMode, differences, read_run
+from roller_capture.runs.configuration import Arguments, RunConfiguration, RunDocument, RunMode, differences, read_run
 from roller_capture.runs.directory import check_new, check_old, locked, new_run
+from roller_capture.runs.outside_books import note_killed, note_publication, recorded_hash_problem
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.runs.stored import DamagedError, write_json
 
@@ -382,7 +382,15 @@ def test_a_publication_by_another_command_is_noted(tmp_path: Path) -> None:
     assert (entry.manifest_sha256, entry.next_manifest_sha256) == ("a" * 64, "b" * 64)
     assert [hash_problem(entry, letter * 64) is None for letter in "abc"] == [True, True, False]
     note_publication(tmp_path / "elsewhere" / "attempt-0001", "c" * 64)
-    assert books.recorded_hash_problem(attempt, "b" * 64) is None
-    assert "was changed" in str(books.recorded_hash_problem(attempt, "c" * 64))
-    assert "knows of no" in str(books.recorded_hash_problem(attempt.with_name("attempt-0002"), "a" * 64))
-    assert books.recorded_hash_problem(tmp_path / "attempt-0001", "c" * 64) is None
+    assert recorded_hash_problem(attempt, "b" * 64) is None
+    assert "was changed" in str(recorded_hash_problem(attempt, "c" * 64))
+    assert "knows of no" in str(recorded_hash_problem(attempt.with_name("attempt-0002"), "a" * 64))
+    assert recorded_hash_problem(tmp_path / "attempt-0001", "c" * 64) is None
+
+
+def test_every_member_is_explained() -> None:
+    """In docs/runs.md, so that a reader of the files finds it."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "runs.md").read_text(encoding="utf-8")
+    documents = (RunDocument, books.SampleDocument, books.AttemptDocument)
+    fields = {name for document in documents for name in document.model_fields}
+    assert fields - set(re.findall(r"`([a-z_0-9]+)`", text)) == set()

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from roller_capture.runs.books import SampleState, read_sample
+from roller_capture.collect.outcome import published_outcome
+from roller_capture.runs.books import SampleState, manifest_digest, read_sample
 from roller_capture.runs.check import check_run
 from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.gate import Action, Decision, decide_all
 from roller_capture.runs.samples_file import SampleSpec
 from tests.integrity.test_validate_attempt import rewrite_call, rewrite_manifest
 from tests.runs.made_run import MadeRun, edit
+from tests.support import old_attempts
 
 HELLO = SampleSpec("a", ("hello",))
 
@@ -136,6 +138,25 @@ def test_an_attempt_that_is_pruned_stands(run: MadeRun) -> None:
     entry.next_manifest_sha256, entry.manifest_sha256 = entry.manifest_sha256, "b" * 64
     sample.write()
     assert decide(run)[0].action is Action.REUSE
+
+
+@pytest.mark.parametrize("make_old", old_attempts.ALL)
+def test_attempts_of_earlier_layouts_are_read_as_they_are(make_old: Callable[[Path], None], run: MadeRun) -> None:
+    """What they do not say is unknown, and no reason to refuse them."""
+    sample = run.add("a")
+    entry = run.record(sample)
+    run.publish(sample, entry)
+    make_old(run.attempt("a"))
+    sample.note_intent(entry, manifest_digest(run.attempt("a")))
+    decision = decide(run)[0]
+    assert decision.report is not None
+    (attempt,) = decision.report.attempts
+    assert attempt.manifest is not None
+    sample.settle(entry, attempt.manifest)
+    said = attempt.manifest["execution_status"]
+    decision = decide(run)[0]
+    assert decision.action is (Action.REUSE if said == "completed" else Action.REDO)
+    assert published_outcome("a", attempt.manifest, attempt.place).calls == 3
 
 
 @pytest.mark.parametrize(
@@ -351,6 +372,8 @@ STEP = {"type": "assistant", "message": {"id": "msg_1"}}
             "id msg_2 is a response to a subagent",
         ),
         ("capture/attempt-0001/sft.jsonl", [{"response_id": "msg_2"}], "response_id msg_2"),
+        ("sft.jsonl", [STEP, "no object", [STEP | {"is_sidechain": True}]], "line 3: is_sidechain is true"),
+        ("sft.jsonl", "{torn\n" + json.dumps(STEP | {"isSidechain": True}), "line 2: isSidechain is true"),
     ],
 )
 def test_an_old_sample_whose_main_trajectory_holds_subagent_steps(
@@ -360,8 +383,8 @@ def test_an_old_sample_whose_main_trajectory_holds_subagent_steps(
     run.done("a")
     path = run.folder("a") / name
     path.parent.mkdir(exist_ok=True)
-    text = "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document, indent=1)
-    path.write_text(text)
+    lines = "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document, indent=1)
+    path.write_text(document if isinstance(document, str) else lines)
     (decision,) = decide(run)
     assert decision.action is Action.REFUSE
     assert f"samples/a/{name}: the main trajectory holds steps of subagents ({said}" in decision.line
@@ -384,6 +407,16 @@ def test_a_main_trajectory_of_its_own_steps_is_no_old_sample(document: list[Any]
     (run.folder("a") / "sft.jsonl").write_text("\n".join(map(json.dumps, document)))
     (run.folder("a") / "notes.json").write_text("{ no JSON")
     assert decide(run)[0].action is Action.REUSE
+
+
+def test_a_trajectory_that_is_too_large_to_look_into(run: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can vouch for it, so it is no sample to go on with; lines have no such bound."""
+    run.done("a")
+    monkeypatch.setattr("roller_capture.runs.old_trajectories._LARGEST", 200)
+    (run.folder("a") / "sft.jsonl").write_text("\n".join([json.dumps(STEP)] * 10))
+    assert decide(run)[0].action is Action.REUSE
+    (run.folder("a") / "actf.json").write_text(json.dumps([STEP] * 10, indent=1))
+    assert "actf.json: has more than 200 bytes: whether it holds steps of subagents" in decide(run)[0].line
 
 
 def test_a_root_that_owns_an_agent_s_calls_is_an_old_sample(run: MadeRun) -> None:
