@@ -31,11 +31,11 @@ PLAN: Final = Plan(
     cells={
         "ordinary": Cell("ordinary", Expected()),
         "single": Cell("single", Expected((_one("child-a"),))),
-        "parallel": Cell("parallel", Expected((_one("child-a"), _one("child-b")))),
+        "parallel": Cell("parallel", Expected((_one("child-p"), _one("child-r")))),
         "identical-prompts": Cell("identical-prompts", Expected((_one("child-1"), _one("child-2")))),
         "file-sharing": Cell("file-sharing", Expected((_one("writer"), _one("reader")))),
         "tool-error": Cell("tool-error", Expected((_one("child-e"),))),
-        "tool-configs": Cell("tool-configs", Expected((_one("reader"), _one("other")))),
+        "tool-configs": Cell("tool-configs", Expected((_one("leaf"), _one("other")))),
         "background": Cell("background", Expected((_one("child-bg"),))),
         "nested": Cell("nested", Expected((_one("child-n"), _one("grand-g", parent="child-n")))),
         "child-failure": Cell(
