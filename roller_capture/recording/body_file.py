@@ -46,6 +46,15 @@ class BodyFile:
         except OSError as error:
             self._fail(error)
 
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Puts `data` in the place of as many bytes that were written before."""
+        if self._descriptor is None or self.error is not None:
+            return
+        try:
+            os.pwrite(self._descriptor, data, offset)
+        except OSError as error:
+            self._fail(error)
+
     def rewrite(self, data: bytes) -> None:
         """Puts `data` in the place of all that was written."""
         if self._descriptor is None or self.error is not None:

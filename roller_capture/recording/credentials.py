@@ -109,6 +109,11 @@ class Masker:
         """`data` without secrets, of the same length."""
         return _blot(data, self.intervals(data))
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest form of a secret."""
+        return max(map(len, self.patterns), default=1)
+
     def intervals(self, data: bytes) -> list[tuple[int, int]]:
         """Where secrets stand, overlapping ones included."""
         found = []

@@ -46,7 +46,7 @@ def response_body(file: BodyFile, status: int, encoding: str | None, credentials
         return PlainBody(file)
     masker = credentials.masker_of_answers if is_answer else credentials.masker
     if encoding in (None, "identity"):
-        return MaskedBody(file, masker)
+        return MaskedAnswer(file, masker) if is_answer else MaskedBody(file, masker)
     return CheckedAnswer(file, encoding or "", masker) if is_answer else CheckedBody(file, encoding or "", masker)
 
 
@@ -88,6 +88,26 @@ class MaskedBody(PlainBody):
         self._file.write(self._masker.finish())
         self.masked = self._masker.masked
         super().finish()
+
+
+class MaskedAnswer(PlainBody):
+    """An answer as it came: on disk before the client sees it, to the last byte; a key in it is blotted out at once."""
+
+    def __init__(self, file: BodyFile, masker: Masker) -> None:
+        super().__init__(file)
+        self._masker: Final = masker
+        self._reach: Final = masker.longest - 1
+        self._tail = b""
+
+    def write(self, data: bytes) -> None:
+        """Stores the chunk, then looks for a key in it and across its beginning."""
+        start = self._file.bytes - len(self._tail)
+        super().write(data)
+        seen = self._tail + data
+        for begin, end in self._masker.intervals(seen):
+            self.masked = True
+            self._file.overwrite(start + begin, b"*" * (end - begin))
+        self._tail = seen[max(0, len(seen) - self._reach) :]
 
 
 class CheckedBody(PlainBody):

@@ -44,6 +44,24 @@ def test_an_echo_is_masked(tmp_path: Path, status: int, encoding: str | None) ->
     assert body.describe() == {"path": "bodies/000001.response", "bytes": len(ECHO)}
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 29, 1000])
+def test_an_answer_is_on_disk_to_the_last_byte_and_a_key_in_it_is_masked(tmp_path: Path, size: int) -> None:
+    """Nothing is held back that the client sees, however the chunks cut the key; the lengths stay true."""
+    key = b"sk-aaAA00112233445566778899"
+    answer = b"data: sk-aaAA" + key + b" and " + key + b"\n\ns"
+    folder = WorkFolder(tmp_path / "work")
+    credentials = Credentials([(b"Authorization", b"Bearer " + key)])
+    body = response_body(BodyFile(folder, "000001.response", _never), 200, None, credentials)
+    path = tmp_path / "work/bodies/000001.response"
+    for start in range(0, len(answer), size):
+        body.write(answer[start : start + size])
+        assert path.stat().st_size == min(start + size, len(answer))
+    assert path.read_bytes() == answer.replace(key, b"*" * len(key))
+    body.finish()
+    assert body.masked is True
+    assert body.describe() == {"path": "bodies/000001.response", "bytes": len(answer)}
+
+
 def test_an_error_without_echo_stays_as_it_is(tmp_path: Path) -> None:
     """And is not said to be masked."""
     data, body = stored(tmp_path, 529, None, PLAIN)
