@@ -16,9 +16,10 @@ import typer
 from roller_capture import __version__
 from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia, Redo
 from roller_capture.errors import RollerError
+from roller_capture.export.request import CallExport, Form, Format, MainExport, MainForm
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import answer, progress, say
-from roller_capture.vocabulary import DebugRetention, ExecutionStatus, Protocol
+from roller_capture.vocabulary import Blocker, DebugRetention, ExecutionStatus, Protocol, Purpose
 
 # Each command imports what it needs: `--help` and `view` must not wait for the finalizer's or the demo's imports.
 
@@ -464,6 +465,57 @@ def view(
     raise typer.Exit(code)
 
 
+export_app = typer.Typer(
+    help="Write published attempts in the formats of training and exchange.\n\n"
+    "Example: roller-capture export calls ~/agent-runs/first --output calls.jsonl",
+    no_args_is_help=True,
+)
+app.add_typer(export_app, name="export")
+
+
+@export_app.command("calls")
+def export_calls(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+    file_format: Annotated[Format, typer.Option("--format", help="JSON lines, or Parquet.")] = Format.JSONL,
+    form: Annotated[
+        Form, typer.Option("--as", help="Each protocol's own messages, or one chat form for all.")
+    ] = Form.NATIVE,
+    purpose: Annotated[
+        list[Purpose] | None, typer.Option(help="What the calls were made for; may be repeated [default: agent].")
+    ] = None,
+    allow: Annotated[
+        list[Blocker] | None, typer.Option(metavar="BLOCKER", help="Export calls that this bars; may be repeated.")
+    ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Write provider objects as they are, not as JSON text (JSON lines).")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write one row for each exportable call: who asked, what was sent, what came back.
+
+    Example: roller-capture export calls ~/agent-runs/first --output calls.parquet --format parquet
+    """
+    from roller_capture.export.calls import export_calls as write_calls
+
+    request = CallExport(
+        paths=tuple(paths),
+        output=output,
+        file_format=file_format,
+        form=form,
+        purposes=tuple(purpose or (Purpose.AGENT,)),
+        allow=tuple(allow or ()),
+        nested=nested,
+        overwrite=overwrite,
+        as_json=json_output,
+    )
+    try:
+        raise typer.Exit(write_calls(request))
+    except RollerError as error:
+        _fail(error)
+
+
 @app.command()
 def prune(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or folders of attempts.")],
@@ -499,6 +551,29 @@ def migrate(
 
     try:
         raise typer.Exit(migrate_attempts(path, output, from_raw=from_raw))
+    except RollerError as error:
+        _fail(error)
+
+
+@export_app.command("main")
+def export_main(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The file of JSON lines to write.")],
+    form: Annotated[
+        MainForm, typer.Option("--as", help="The whole trajectory, or messages and tools for training.")
+    ] = MainForm.ACTF,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write the root's own conversation: one row for each segment between compactions.
+
+    Example: roller-capture export main ~/agent-runs/first --output train.jsonl --as sft
+    """
+    from roller_capture.export.main.command import export_main as write_trajectories
+
+    request = MainExport(tuple(paths), output, form, overwrite, json_output)
+    try:
+        raise typer.Exit(write_trajectories(request))
     except RollerError as error:
         _fail(error)
 

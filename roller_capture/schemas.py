@@ -3,24 +3,28 @@
 import functools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from roller_capture.export.main.actf import TRAJECTORIES
 from roller_capture.json_text import pointer
-from roller_capture.records import RECORDS
+from roller_capture.records import RECORDS, Record
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import say
+
+SCHEMAS: Final[Mapping[str, type[Record]]] = {**RECORDS, **TRAJECTORIES}
+"""The schema files and the models they come from."""
 
 
 def schema_text(file_name: str) -> str:
     """The schema file's text, as the models say it should be."""
-    model = RECORDS[file_name]
+    model = SCHEMAS[file_name]
     schema = model.model_json_schema(by_alias=True, mode="validation", schema_generator=GenerateJsonSchema)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -31,7 +35,7 @@ def schema_text(file_name: str) -> str:
 
 def write_schemas(directory: Path) -> None:
     """Writes every schema file into `directory`."""
-    for file_name in RECORDS:
+    for file_name in SCHEMAS:
         (directory / file_name).write_text(schema_text(file_name), encoding="utf-8")
 
 
@@ -78,7 +82,7 @@ def stale_schemas(directory: Path) -> list[str]:
     """Names of the schema files that are not what the models say."""
     return [
         name
-        for name in RECORDS
+        for name in SCHEMAS
         if not (directory / name).is_file() or (directory / name).read_text(encoding="utf-8") != schema_text(name)
     ]
 

@@ -1,0 +1,117 @@
+"""The attempts of an export, each once and only if it validates, and how rows name them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from roller_capture.api import Attempt, Call, open_attempt
+from roller_capture.errors import RollerError
+from roller_capture.publication import MANIFEST
+from roller_capture.published import find_attempts, read_manifest
+from roller_capture.terminal import say
+
+_MOST_NAMED: Final = 5
+
+
+class Source(NamedTuple):
+    """An attempt. `manifest_name` begins with the folder that was named: no row tells where that lies.
+
+    `calls` is the number of calls that its manifest counts, unchecked: for progress alone.
+    """
+
+    path: Path
+    manifest_name: str
+    calls: int
+
+
+def find_sources(paths: Sequence[Path]) -> list[Source]:
+    """The attempts below the paths in their order. Raises `RollerError` for a path that holds none."""
+    sources: dict[Path, Source] = {}
+    for path in paths:
+        named = path.absolute()
+        for attempt in find_attempts(path):
+            name = Path(named.resolve().name, attempt.absolute().relative_to(named), MANIFEST)
+            sources.setdefault(attempt.resolve(), Source(attempt, name.as_posix(), _counted_calls(attempt)))
+    return list(sources.values())
+
+
+def _counted_calls(attempt: Path) -> int:
+    try:
+        count = read_manifest(attempt)["counts"]["calls"]
+    except (RollerError, KeyError, TypeError):
+        return 0
+    return count if isinstance(count, int) and count > 0 else 0
+
+
+def check_place(output: Path, sources: Sequence[Source]) -> None:
+    """Refuses a file in an attempt: what lies there and is not in the manifest makes it invalid."""
+    place = output.absolute().parent.resolve()
+    for source in sources:
+        if place.is_relative_to(source.path.resolve()):
+            raise RollerError(
+                f"--output {output}: lies in the attempt {source.path}: files belong elsewhere", exit_code=2
+            )
+
+
+@dataclass(slots=True)
+class AttemptTally:
+    """What became of the attempts."""
+
+    read: int = 0
+    refused: list[RollerError] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        lines = [f"not exported a second time: {name}" for name in self.repeated[:_MOST_NAMED]]
+        if self.refused:
+            lines.append(f"not exported: {len(self.refused):,} attempts that cannot be trusted, named above")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "attempts": self.read,
+            "attempts_refused": [str(error) for error in self.refused],
+            "attempts_repeated": self.repeated,
+        }
+
+
+def opened(sources: Sequence[Source], tally: AttemptTally) -> Iterator[tuple[Source, Attempt]]:
+    """The attempts that validate, each capture once; what is wrong with the others is said at once."""
+    seen: set[str] = set()
+    for source in sources:
+        try:
+            attempt = open_attempt(source.path)
+        except RollerError as error:
+            say(f"error: {error}")
+            tally.refused.append(error)
+            continue
+        if attempt.capture_id in seen:
+            tally.repeated.append(f"{source.path}: another copy of capture {attempt.capture_id}")
+            continue
+        seen.add(attempt.capture_id)
+        tally.read += 1
+        yield source, attempt
+
+
+class Steps:
+    """Progress over the calls of all attempts."""
+
+    def __init__(self, bar: Callable[[int, int], None], sources: Sequence[Source]) -> None:
+        self._bar = bar
+        self._total = sum(source.calls for source in sources)
+        self._done = 0
+
+    def over(self, calls: Iterator[Call]) -> Iterator[Call]:
+        """The calls, each counted when the next one is asked for."""
+        for call in calls:
+            yield call
+            self.count(1)
+
+    def count(self, calls: int) -> None:
+        """So many more are done."""
+        self._done += calls
+        self._total = max(self._total, self._done, 1)
+        self._bar(self._done, self._total)

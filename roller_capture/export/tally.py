@@ -1,0 +1,77 @@
+"""What was exported and what was left out, by reason: counted while it happens, told on one screen."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from roller_capture.export.call_rows import NoRowError, Row
+from roller_capture.export.sources import AttemptTally
+
+_MOST_NAMED: Final = 5
+_MOST_LINES: Final = 12
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d(:?\d\d){0,2}Z?)?\Z")
+_GROUPS: Final = ("role", "protocol", "purpose", "harness", "model_responded")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one export; memory does not grow with the calls."""
+
+    calls: int = 0
+    attempts: AttemptTally = field(default_factory=AttemptTally)
+    groups: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in _GROUPS})
+    left_out: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[str]] = field(default_factory=dict)
+    unreadable: int = 0
+    dates: frozenset[str] = frozenset()
+    """Columns in which every text looks like a date."""
+
+    def add(self, row: Row) -> None:
+        """A call that was exported."""
+        names = self.dates if self.calls else row.keys()
+        self.dates = frozenset(name for name in names if isinstance(row[name], str) and _DATE.match(row[name]))
+        self.calls += 1
+        for group, counter in self.groups.items():
+            counter[str(row[group]) or "unknown"] += 1
+
+    def leave_out(self, reason: str) -> None:
+        """A call that was not to be exported."""
+        self.left_out[reason] += 1
+
+    def leave_out_named(self, attempt: str, call_id: str, error: NoRowError) -> None:
+        """A call that was to be exported and could not be: named, a few of each kind."""
+        self.left_out[error.reason] += 1
+        names = self.named.setdefault(error.reason, [])
+        if len(names) < _MOST_NAMED:
+            names.append(f"{attempt}: {call_id}{f' ({error.place})' if error.place else ''}")
+
+    def lines(self) -> list[str]:
+        """The summary, for people."""
+        lines = [f"exported {self.calls:,} calls, of {self.attempts.read:,} attempts that were read"]
+        if self.calls:
+            for group, counter in self.groups.items():
+                shown = ", ".join(f"{word} {count:,}" for word, count in counter.most_common(6))
+                more = f", and {len(counter) - 6} more" if len(counter) > 6 else ""
+                lines.append(f"  {group.replace('_', ' ')}: {shown}{more}")
+        left = sum(self.left_out.values())
+        lines.append(f"left out {left:,} calls{':' if left else ''}")
+        most = self.left_out.most_common(_MOST_LINES)
+        lines += [f"  {count:>7,}  {reason}" for reason, count in most]
+        rest = left - sum(count for _, count in most)
+        lines += [f"  {rest:>7,}  for {len(self.left_out) - len(most)} other reasons"] if rest else []
+        for reason, names in self.named.items():
+            unnamed = self.left_out[reason] - len(names)
+            lines += [f"{reason}:", *(f"  {name}" for name in names)]
+            lines += [f"  and {unnamed:,} more"] if unnamed else []
+        return lines + self.attempts.lines()
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "calls": self.calls,
+            "by": {name: dict(counter) for name, counter in self.groups.items()},
+            "left_out": dict(self.left_out),
+            "named": self.named,
+            **self.attempts.document(),
+        }

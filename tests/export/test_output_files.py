@@ -1,0 +1,67 @@
+"""Files appear whole or not at all."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from roller_capture.errors import RollerError
+from roller_capture.export.output_files import OutputFiles
+
+
+def test_nothing_is_there_before_all_of_it_is(tmp_path: Path) -> None:
+    """The names come at the end; no other name stays."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    files = OutputFiles((one, two), overwrite=False)
+    files.check()
+    with files.writing():
+        files.write(one, "1\ud800")
+        with files.open(two) as stream:
+            stream.write(b"2")
+        assert not one.exists()
+        files.publish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    assert one.read_bytes() == b"1\\ud800"
+    assert one.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    """Unless that was asked for."""
+    path = tmp_path / "one"
+    files = OutputFiles((path,), overwrite=False)
+
+    def write() -> None:
+        with files.writing():
+            files.write(path, "mine")
+            path.write_text("theirs")
+            files.publish()
+
+    with pytest.raises(RollerError, match="somebody else"):
+        write()
+    assert path.read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "no space left"), (errno.EIO, "cannot be written")])
+def test_a_disk_error_is_one_line_and_leaves_nothing(tmp_path: Path, number: int, words: str) -> None:
+    """It names the file."""
+    path = tmp_path / "one"
+    files = OutputFiles((path,), overwrite=False)
+
+    def write() -> None:
+        with files.writing():
+            files.write(path, "half")
+            raise OSError(number, "Input/output error")
+
+    with pytest.raises(RollerError, match=words):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    """A link could lead anywhere."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RollerError, match="no regular file"):
+        OutputFiles((tmp_path / "link",), overwrite=True).check()
+    with pytest.raises(RollerError, match="is there already"):
+        OutputFiles((tmp_path / "link",), overwrite=False).check()
