@@ -30,6 +30,8 @@ from mitmproxy.proxy.layers.http._events import (
 
 _INSTALLED: Final = "roller_gaps_closed"
 _LAST_CHUNK: Final = b"0\r\n"
+_END: Final = (RequestEndOfMessage, ResponseEndOfMessage)
+_TRAILERS: Final = (RequestTrailers, ResponseTrailers)
 _INTERIM: Final = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d[ \r\n]")  # 101 is none: it ends HTTP
 _LONGEST_STATUS: Final = 16
 _CANCELLED_CONNECTION: Final = "Exception in callback StreamReaderProtocol.connection_made"
@@ -77,9 +79,12 @@ def _passing_interim_heads(read_headers: _Layer) -> _Layer:
 class _TrailerReader:
     """A reader of chunked bodies that puts the trailers aside, since mitmproxy's caller refuses them."""
 
+    __slots__ = ("_reader", "may_end", "trailers")
+
     def __init__(self, reader: Any) -> None:
         self._reader: Final = reader
         self.trailers: http.Headers | None = None
+        self.may_end = False
 
     def __call__(self, buffer: Any) -> Any:
         event = self._reader(buffer)
@@ -108,22 +113,32 @@ def _keeping_trailers(make_body_reader: Callable[[int | None], Any]) -> Callable
 def _telling_trailers(read_body: _Layer) -> _Layer:
     """`Http1Connection.read_body`, which tells trailers before the end of the message, as HTTP/2 connections do."""
 
-    @functools.wraps(read_body)
-    def reading(self: Any, event: Any) -> Iterator[Any]:
+    def ending(self: Any, event: Any, reader: _TrailerReader) -> Iterator[Any]:
         for command in read_body(self, event):
             received = command.event if isinstance(command, ReceiveHttp) else None
-            reader = self.body_reader
-            if (
-                isinstance(received, RequestEndOfMessage | ResponseEndOfMessage)
-                and isinstance(reader, _TrailerReader)
-                and reader.trailers is not None
-            ):
+            if isinstance(received, _END) and reader.trailers is not None:
                 trailers, reader.trailers = reader.trailers, None
                 kind = RequestTrailers if isinstance(received, RequestEndOfMessage) else ResponseTrailers
                 yield ReceiveHttp(kind(received.stream_id, trailers))
             yield command
 
+    # No generator, so that the pieces of a body pass without a further step.
+    @functools.wraps(read_body)
+    def reading(self: Any, event: Any) -> Iterator[Any]:
+        reader = self.body_reader
+        if not isinstance(reader, _TrailerReader):
+            return read_body(self, event)
+        # The last chunk's head is a line that begins with 0. What follows it can come in pieces.
+        reader.may_end = reader.may_end or _begins_with_zero(self.buf)
+        return ending(self, event, reader) if reader.may_end else read_body(self, event)
+
     return reading
+
+
+def _begins_with_zero(buffer: Any) -> bool:
+    """Whether a line of what was received and not yet read begins with 0; the first may be one's rest."""
+    data = bytes(buffer)
+    return data.startswith(b"0") or b"\n0" in data
 
 
 def _sending_trailers(send: _Layer) -> _Layer:
@@ -138,12 +153,12 @@ def _sending_trailers(send: _Layer) -> _Layer:
     # No generator, so that the pieces of a body pass without a further step.
     @functools.wraps(send)
     def sending(self: Any, event: Any) -> Iterator[Any]:
-        if isinstance(event, RequestTrailers | ResponseTrailers):
+        if isinstance(event, _TRAILERS):
             self.roller_trailers = event.trailers
             return iter(())
-        trailers = None
-        if isinstance(event, RequestEndOfMessage | ResponseEndOfMessage):
-            trailers = self.__dict__.pop("roller_trailers", None)
+        if not isinstance(event, _END):
+            return send(self, event)
+        trailers = self.__dict__.pop("roller_trailers", None)
         return ending(self, event, bytes(trailers)) if trailers else send(self, event)
 
     return sending

@@ -1,5 +1,6 @@
 """What a request is for, told from method and path alone (design sections 5 and 8), and how its path is stored."""
 
+import functools
 import re
 from typing import Final
 from urllib.parse import unquote
@@ -52,6 +53,7 @@ _BOT_TOKEN: Final = re.compile(r"bot\d+:.+", re.IGNORECASE)
 _LOOKS_SECRET: Final = re.compile(r"(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[^/]{20,}")
 
 
+@functools.lru_cache(maxsize=256)
 def classify(method: str, path: str) -> Protocol | OtherRequestKind | None:
     """The protocol of a model request, the kind of other traffic, or `None` for a POST that only its body can tell.
 
@@ -71,6 +73,7 @@ def classify(method: str, path: str) -> Protocol | OtherRequestKind | None:
     return OtherRequestKind.OTHER
 
 
+@functools.lru_cache(maxsize=256)
 def model_endpoint(path: str) -> Protocol | None:
     """The protocol whose endpoint `path` is, whatever the method."""
     plain = _plain(path)
@@ -127,6 +130,7 @@ def _recorded_field(field: str, credentials: Credentials) -> str:
     return f"{name}={REDACTED}"
 
 
+@functools.lru_cache(maxsize=256)
 def _plain(path: str) -> str:
     """The path without query, escapes, repeated and trailing slashes, and always with a leading one."""
     plain = unquote(re.split("[?#]", path, maxsplit=1)[0])

@@ -1,5 +1,6 @@
 """Which header values may be stored: an allow-list; of every other header only the name (design section 4)."""
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,12 +59,12 @@ def select(fields: Sequence[HeaderField], identity: frozenset[str], credentials:
     kept: list[tuple[str, str]] = []
     other: dict[str, None] = {}
     for raw_name, raw_value in fields:
-        name = text(raw_name).lower()
+        name = _lower_name(raw_name)
         if name in identity:
             ids, withheld = select_ids([(name, text(raw_value))], credentials)
             kept += ids
             other.update(dict.fromkeys(withheld))
-        elif name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
+        elif _is_allowed(name):
             kept.append((name, credentials.masked_text(text(raw_value))))
         else:
             other[credentials.masked_text(text(raw_name)).lower()] = None
@@ -86,7 +87,7 @@ def split_roller(fields: Sequence[HeaderField]) -> tuple[list[HeaderField], list
     forwarded: list[HeaderField] = []
     roller: list[tuple[str, str]] = []
     for raw_name, raw_value in fields:
-        name = text(raw_name).lower()
+        name = _lower_name(raw_name)
         if name.startswith(ROLLER_PREFIX):
             roller.append((name, text(raw_value)))
         else:
@@ -101,7 +102,7 @@ def header_names(fields: Iterable[HeaderField], credentials: Credentials) -> lis
 
 def values(fields: Iterable[HeaderField], name: str) -> list[str]:
     """All values of one header, in order; `name` in lower case."""
-    return [text(value) for key, value in fields if text(key).lower() == name]
+    return [text(value) for key, value in fields if _lower_name(key) == name]
 
 
 def content_encoding(fields: Iterable[HeaderField]) -> str | None:
@@ -123,6 +124,16 @@ def asks_for_websocket(fields: Iterable[HeaderField]) -> bool:
     """Whether a request wants to become a websocket (RFC 6455, section 4.1)."""
     wanted = ",".join(values(fields, "upgrade")).lower().split(",")
     return "websocket" in (protocol.strip() for protocol in wanted)
+
+
+def _is_allowed(name: str) -> bool:
+    return name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+
+
+@functools.lru_cache(maxsize=1024)
+def _lower_name(name: bytes) -> str:
+    """Clients send the same names with every request."""
+    return text(name).lower()
 
 
 def text(data: bytes) -> str:
