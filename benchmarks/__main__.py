@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import finalizer, machine, proxy, published, report
+from benchmarks import compressed, finalizer, machine, many, proxy, published, report
 from benchmarks.options import Options
 
 SECTIONS: Final[Mapping[str, Callable[[Options], list[report.Table]]]] = {
@@ -16,6 +16,8 @@ SECTIONS: Final[Mapping[str, Callable[[Options], list[report.Table]]]] = {
     "finalizer": finalizer.run,
     "view": published.run_view,
     "validate": published.run_validate,
+    "compressed": compressed.run,
+    "many": many.run,
 }
 
 

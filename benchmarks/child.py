@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,15 @@ import orjson
 
 from benchmarks.sessions import HARNESS
 from roller_capture.adapter_registry import find_adapter
+from roller_capture.api import open_attempt
 from roller_capture.call_heads import CallFile
+from roller_capture.calls_file import open_calls
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.finalize_command import FinalizeCommand, run_finalize
 from roller_capture.integrity import validate_attempt
+from roller_capture.pool import Workers
+from roller_capture.published import calls_path, read_manifest
+from roller_capture.validate_command import ValidateRequest, run_validate
 from roller_capture.view.command import view
 
 _PIECE: Final = 1 << 20
@@ -30,7 +37,16 @@ _CONTEXT: Final = b',"context":'
 
 def finalize(attempt: Path) -> None:
     """The whole of `roller-capture finalize`: read, decode, attribute, publish, check, remove `work/`."""
-    manifest = finalize_attempt(attempt, FinalizeRequest()).manifest
+    _finalize(attempt, FinalizeRequest())
+
+
+def finalize_compressed(attempt: Path) -> None:
+    """The same with `--compress`."""
+    _finalize(attempt, FinalizeRequest(compress=True))
+
+
+def _finalize(attempt: Path, request: FinalizeRequest) -> None:
+    manifest = finalize_attempt(attempt, request).manifest
     if manifest["capture_status"] != "complete":
         raise SystemExit(f"{attempt}: the made-up session is not complete: {manifest['status_reasons']}")
 
@@ -82,6 +98,23 @@ def skip_to_heads(attempt: Path) -> None:
                 raise SystemExit(f"{attempt}: line {head.number}: {head.problem}")
 
 
+def read_contexts(attempt: Path) -> None:
+    """Every context in turn, as `export` reads them."""
+    for call in open_attempt(attempt, validate=False).calls():
+        if not call.context_text:
+            raise SystemExit(f"{attempt}: {call.call_id} has no context")
+
+
+def read_each_alone(attempt: Path) -> None:
+    """Every context in turn, and each as if it were the only one that is wanted: the file is opened anew."""
+    path = calls_path(attempt, read_manifest(attempt))
+    with CallFile(path) as file:
+        places = [head.place for head in file.heads() if head.place is not None and head.place.context is not None]
+    for place in places:
+        with open_calls(path) as calls:
+            calls.read(place.context or 0, place.end - 1)
+
+
 def validate(attempt: Path) -> None:
     """`roller-capture validate`."""
     _refuse_findings(attempt, deep=False)
@@ -90,6 +123,18 @@ def validate(attempt: Path) -> None:
 def validate_deep(attempt: Path) -> None:
     """`roller-capture validate --deep`."""
     _refuse_findings(attempt, deep=True)
+
+
+def finalize_run(run: Path, *, jobs: int) -> None:
+    """`roller-capture finalize RUN --jobs N`."""
+    if run_finalize(FinalizeCommand((run,), FinalizeRequest(), Workers(jobs))):
+        raise SystemExit(f"{run}: not every attempt was published")
+
+
+def validate_run(run: Path, *, jobs: int) -> None:
+    """`roller-capture validate RUN --jobs N`."""
+    if run_validate(ValidateRequest((run,), workers=Workers(jobs))):
+        raise SystemExit(f"{run}: not every attempt is valid")
 
 
 def _refuse_findings(attempt: Path, *, deep: bool) -> None:
@@ -112,15 +157,18 @@ TASKS: Final[Mapping[str, Callable[..., None]]] = {
     task.__name__: task
     for task in (
         finalize,
+        finalize_compressed,
         unavoidable,
         view_attempt,
         read_heads,
         skip_to_heads,
+        read_contexts,
+        read_each_alone,
         validate,
         validate_deep,
         hash_files,
     )
-}
+} | {f"{task.__name__}_{jobs}": partial(task, jobs=jobs) for task in (finalize_run, validate_run) for jobs in (1, 2)}
 
 
 def _memory(name: str) -> int:

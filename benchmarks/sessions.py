@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import os
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,13 @@ class Shape:
         return self.calls - self.children * self.child_calls
 
 
-def record_session(attempt: Path, shape: Shape) -> None:
-    """Writes `attempt/work/` with all its calls, cleanly closed, and the native logs below it."""
+def record_session(attempt: Path, shape: Shape, *, sources: bool = False) -> None:
+    """Writes `attempt/work/` with all its calls, cleanly closed, and the native logs below it.
+
+    `sources`: the root's tools return parts of Python's own sources, which repeat themselves no more than code does.
+    """
     folder = _WorkingFolder(attempt)
+    library = _Library() if sources else None
     opening = source_text(max(shape.first_body - _FRAME, 64))
     root = _Agent(folder, None, "Do the task.", opening, window=shape.first_body == shape.last_body)
     step = (shape.last_body - shape.first_body) // max(shape.root_calls - 1, 1)
@@ -62,7 +67,8 @@ def record_session(attempt: Path, shape: Shape) -> None:
         if number in spawning:
             _delegate(root, folder, opening, shape, number)
         else:
-            root.result(root.ask(source_text(shape.answer), "Read", file_path=f"/src/part_{number}.py"), result)
+            text = library.text(len(result)) if library else result
+            root.result(root.ask(source_text(shape.answer), "Read", file_path=f"/src/part_{number}.py"), text)
     root.ask("All done.")
     root.log.close()
     folder.close()
@@ -286,6 +292,23 @@ def source_text(size: int) -> str:
         lines.append(f'{number:6d}\t    parts[{number * 7919 % 1000}] = decode("utf-8", "\\n")  # na\u00efve: {more}\n')
         size -= len(orjson.dumps(lines[-1])) - 2
     return "".join(lines)
+
+
+class _Library:
+    """The modules of Python's standard library, one after the other."""
+
+    def __init__(self) -> None:
+        folder = Path(sysconfig.get_path("stdlib"))
+        modules = sorted(folder.glob("*.py")) + sorted(folder.glob("asyncio/*.py")) + sorted(folder.glob("email/*.py"))
+        self._text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in modules)
+        self._place = 0
+
+    def text(self, size: int) -> str:
+        """The next `size` characters; from the beginning again where they end."""
+        if self._place + size > len(self._text):
+            self._place = 0
+        self._place += size
+        return self._text[self._place - size : self._place]
 
 
 def clone(attempt: Path, target: Path) -> None:

@@ -1,4 +1,5 @@
-"""The mitmproxy addon: options and hooks, nothing else. Only this module and `mitmproxy_gaps` know mitmproxy.
+"""The mitmproxy addon: options and hooks, nothing else. But for it, only `mitmproxy_gaps` and the import of flow files
+know mitmproxy.
 
 What mitmproxy promises, and what this module relies on:
 

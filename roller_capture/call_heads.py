@@ -1,4 +1,4 @@
-"""Reads the heads of calls.jsonl and passes over the contexts.
+"""Reads the heads of calls.jsonl, plain or compressed, and passes over the contexts.
 
 A context grows with its session, so its bytes are nearly all of the file. `context` stands last in a line (design
 section 5), so the head is what stands before it. Where the client told the length of its body (`content-length`), the
@@ -6,18 +6,16 @@ end of the line is looked for at that distance, and taken only if a line really 
 Memory is bounded by the largest head.
 """
 
-import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from roller_capture import json_text
+from roller_capture.calls_file import FrameCache, open_calls
 
 _WINDOW: Final = 32 * 1024
-_SEARCH_PIECE: Final = 256 * 1024
 _LARGEST_HEAD: Final = 512 * 1024 * 1024
 _MOST_CUTS: Final = 16
 _OWN_MARK: Final = re.compile(rb',"context_exact":(?:true|false),"context":')
@@ -50,17 +48,15 @@ class _Cut:
 
 
 class CallFile:
-    """calls.jsonl, opened. Raises `OSError` when it is missing, a link, or no regular file."""
+    """calls.jsonl, opened. Raises `OSError` when it is missing, a link, no regular file, or a damaged compressed one.
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise OSError("is no regular file")
-        self.status = status
-        self.size = status.st_size
-        self._piece = bytearray(_SEARCH_PIECE)
+    Offsets, also those of a `Place`, are those of the expansion. `cache` and `size` are those of `open_calls`.
+    """
+
+    def __init__(self, path: Path, cache: FrameCache | None = None, size: int | None = None) -> None:
+        self._calls = open_calls(path, cache, size)
+        self.status = self._calls.status
+        self.size = self._calls.size
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +66,7 @@ class CallFile:
 
     def close(self) -> None:
         """Gives the file back."""
-        os.close(self._descriptor)
+        self._calls.close()
 
     def heads(self, *, trust_lengths: bool = True) -> Iterator[Head]:
         """Every line in order. `trust_lengths=False` searches for every line end."""
@@ -85,7 +81,7 @@ class CallFile:
         """Head and problem of the line that starts here; it ends at its line break or at the end of the file."""
         window = _WINDOW
         while True:
-            data = os.pread(self._descriptor, window, start)
+            data = self._calls.read(start, start + window)
             line_break = data.find(b"\n")
             whole = line_break >= 0 or len(data) < window
             text = data[:line_break] if line_break >= 0 else data
@@ -96,10 +92,10 @@ class CallFile:
             if cut is not None:
                 context = start + cut.context_start
                 end = start + len(text) if whole else self._line_end(context, cut.head if trust_lengths else {})
-                last = text[-1:] if whole else os.pread(self._descriptor, 1, end - 1)
+                last = text[-1:] if whole else self._calls.read(end - 1, end)
                 return cut.head, _end_problem(last), Place(start, context, end)
             if window > _LARGEST_HEAD:
-                end = self._search(start + window)
+                end = self._calls.line_end(start + window)
                 return None, "no call record: its head is too large", Place(start, None, end)
             window *= 4
 
@@ -107,18 +103,9 @@ class CallFile:
         length = _body_length(head)
         if length is not None:
             end = context_start + length
-            if end < self.size and os.pread(self._descriptor, 3, end) in (b"}\n{", b"}\n"):
+            if end < self.size and self._calls.read(end, end + 3) in (b"}\n{", b"}\n"):
                 return end + 1
-        return self._search(context_start)
-
-    def _search(self, start: int) -> int:
-        """The next line break from `start` on, or the end of the file."""
-        while count := os.preadv(self._descriptor, [self._piece], start):
-            place = self._piece.find(b"\n", 0, count)
-            if place >= 0:
-                return start + place
-            start += count
-        return self.size
+        return self._calls.line_end(context_start)
 
 
 def _cut(text: bytes) -> _Cut | None:

@@ -14,9 +14,12 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from roller_capture import __version__
+from roller_capture.collect.command_line import MODEL_HELP, PROFILE_HELP, CollectCommand
 from roller_capture.collect.request import DEFAULT_DRAIN_TIMEOUT, DEFAULT_TIMEOUT, CollectRequest, KeyVia, Redo
 from roller_capture.errors import RollerError
-from roller_capture.export.request import CallExport, Form, Format, MainExport, MainForm
+from roller_capture.export.request import CallExport, Form, Format, MainExport, MainForm, format_of
+from roller_capture.harnesses import HARNESSES
+from roller_capture.pool.engine import Engine, Workers
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import answer, progress, say
 from roller_capture.vocabulary import Blocker, DebugRetention, ExecutionStatus, Protocol, Purpose
@@ -30,6 +33,24 @@ class RunStatus(StrEnum):
     COMPLETED = ExecutionStatus.COMPLETED
     FAILED = ExecutionStatus.FAILED
     INTERRUPTED = ExecutionStatus.INTERRUPTED
+
+
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="How many processes work side by side.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Processes of this machine, or of a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option("--address", help="The Ray cluster [default: one is started on this machine].")
+]
+
+AllAttempts = Annotated[
+    bool, typer.Option("--all-attempts", help="Also attempts of a run's samples that were made again.")
+]
+
+
+def _no_stdout(path: Path | None) -> Path | None:
+    """Files get their names when they are whole, so none is a stream. Raises `RollerError` (exit 2)."""
+    if path == Path("-"):
+        raise RollerError("-: stdout is no file: name one", exit_code=2)
+    return path
 
 
 app = typer.Typer(
@@ -96,8 +117,20 @@ def _say_usage_error(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    command = error.ctx.command_path if error.ctx is not None else "roller-capture"
-    say(f"error: {' '.join(error.format_message().split()).rstrip('.')}: see {command} --help")
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    say(f"error: {message}: see {_command_named(sys.argv[1:])} --help")
+
+
+def _command_named(arguments: list[str]) -> str:
+    """The command as far as the line names one: an option without its value is an error before any command is known."""
+    words = ["roller-capture"]
+    command: Any = typer.main.get_command(app)
+    for argument in arguments:
+        command = getattr(command, "commands", {}).get(argument)
+        if command is None:
+            break
+        words.append(argument)
+    return " ".join(words)
 
 
 def _settle_streams() -> None:
@@ -124,7 +157,7 @@ def _root(
     pass
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(cls=CollectCommand, context_settings={"allow_interspersed_args": False})
 def collect(
     run_dir: Annotated[Path, typer.Option(help="A new or empty directory for the run; with --resume, that of a run.")],
     prompt: Annotated[
@@ -133,14 +166,16 @@ def collect(
     samples: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Many samples, one JSON object a line: id, prompt, ...")
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="How many samples run at once.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many of --samples run at once.")] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run: what is done is checked and reused.")
     ] = False,
     redo: Annotated[
         Redo | None, typer.Option(help="With --resume: run these again, too (partial: captures that are not complete).")
     ] = None,
-    harness: Annotated[str | None, typer.Option(metavar="NAME", help="The harness to run.")] = None,
+    harness: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"The harness to run: {', '.join(HARNESSES)}.")
+    ] = None,
     capture_calls: Annotated[
         bool, typer.Option("--capture-calls", help="Capture; without it the harness runs uncaptured.")
     ] = False,
@@ -148,9 +183,9 @@ def collect(
         bool, typer.Option("--claude-capture-calls", help="The same as --harness claude-code --capture-calls.")
     ] = False,
     api_base: Annotated[str | None, typer.Option(metavar="URL", help="The model service, with or without /v1.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model that the harness is to ask for.")] = None,
+    model: Annotated[str | None, typer.Option(help=MODEL_HELP)] = None,
     protocol: Annotated[Protocol | None, typer.Option(help="The protocol that the harness is to speak.")] = None,
-    profile: Annotated[str | None, typer.Option(help="The harness's own profile.")] = None,
+    profile: Annotated[str | None, typer.Option(help=PROFILE_HELP)] = None,
     harness_bin: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The program [default: newest in .harnesses/, then PATH].")
     ] = None,
@@ -158,7 +193,8 @@ def collect(
         Path | None, typer.Option(metavar="DIR", help="Where the agent works [default: a fresh folder, then removed].")
     ] = None,
     api_key_env: Annotated[
-        str | None, typer.Option(metavar="VAR", help="The variable with the real key [default: the harness's usual].")
+        str | None,
+        typer.Option(metavar="VAR", help="The variable with the real key [default: by the protocol]."),
     ] = None,
     key_via: Annotated[
         KeyVia, typer.Option(help="Who gets the real key: the proxy alone, or the harness.")
@@ -166,6 +202,9 @@ def collect(
     capture_debug: Annotated[
         DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
     ] = DebugRetention.ON_ERROR,
+    compress: Annotated[
+        bool, typer.Option("--compress", help="Publish calls.jsonl.zst (docs/compressed-calls.md), not calls.jsonl.")
+    ] = False,
     model_alias: Annotated[
         list[str] | None, typer.Option(metavar="A=B", help="The service answers with B when asked for A.")
     ] = None,
@@ -207,6 +246,7 @@ def collect(
         api_key_env=api_key_env,
         key_via=key_via,
         capture_debug=capture_debug,
+        compress=compress,
         model_aliases=_aliases(model_alias or []),
         timeout=timeout,
         drain_timeout=drain_timeout,
@@ -228,18 +268,24 @@ def collect(
 @app.command()
 def finalize(
     attempts: Annotated[
-        list[Path], typer.Argument(metavar="ATTEMPT_DIR", help="Directories that a recorder wrote into.")
+        list[Path], typer.Argument(metavar="ATTEMPT_DIR", help="Directories that a recorder wrote into, or runs.")
     ],
     harness: Annotated[
         str | None, typer.Option(help="The harness that made the calls, if attempt.json should not decide.")
     ] = None,
     native: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="HOME of the run, or the harness's folder in it [default: work/native/]."),
+        typer.Option(
+            metavar="PATH",
+            help="HOME of the run, or the harness's folder in it; its logs must be there [default: work/native/].",
+        ),
     ] = None,
     capture_debug: Annotated[
         DebugRetention, typer.Option(help="When to keep raw/: native logs, raw responses, events.")
     ] = DebugRetention.ON_ERROR,
+    compress: Annotated[
+        bool, typer.Option("--compress", help="Publish calls.jsonl.zst (docs/compressed-calls.md), not calls.jsonl.")
+    ] = False,
     execution_status: Annotated[
         RunStatus | None, typer.Option(help="How the run ended, if the launcher did not note it.")
     ] = None,
@@ -247,41 +293,36 @@ def finalize(
         list[str] | None, typer.Option(metavar="A=B", help="The service answers with B when asked for A.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when a capture is only partial.")] = False,
+    jobs: Jobs = 1,
+    engine: EngineOption = Engine.LOCAL,
+    address: Address = None,
 ) -> None:
     """Attribute the recorded calls, publish the attempt, and validate it.
 
     Example: roller-capture finalize runs/attempt-0001 --native ~/agent-home
     """
-    from functools import partial
-
-    from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
-    from roller_capture.runs.outside_books import note_publication
+    from roller_capture.finalize_attempt import FinalizeRequest
+    from roller_capture.finalize_command import FinalizeCommand, run_finalize
 
     aliases = _aliases(model_alias or [])
     status = None if execution_status is None else ExecutionStatus(execution_status)
     if native is not None and (not native.strip() or not Path(native).is_dir()):  # an empty text would mean "."
         _fail(RollerError(f"{native or '(empty)'}: is no directory: --native names the HOME of the run", exit_code=2))
-    root = None if native is None else Path(native)
-    worst = 0
-    for attempt in attempts:
-        try:
-            with progress(f"finalize {attempt}") as bar:
-                outcome = finalize_attempt(
-                    attempt,
-                    FinalizeRequest(
-                        harness, root, capture_debug, status, aliases, bar, partial(note_publication, attempt)
-                    ),
-                )
-        except RollerError as error:
-            say(f"error: {error}")
-            worst = max(worst, error.exit_code)
-            continue
-        say(_outcome_line(attempt, outcome.manifest, before=outcome.already_published))
-        if outcome.already_published and (harness or native or status or capture_debug is not DebugRetention.ON_ERROR):
-            say(f"warning: {attempt}: published is final: the options given now had no effect on it")
-        if strict and outcome.manifest["capture_status"] != "complete":
-            worst = max(worst, 1)
-    raise typer.Exit(worst)
+    request = FinalizeRequest(
+        harness=harness,
+        native=None if native is None else Path(native),
+        needs_native_logs=native is not None,
+        debug_retention=capture_debug,
+        execution_status=status,
+        model_aliases=aliases,
+        compress=compress,
+    )
+    try:
+        raise typer.Exit(
+            run_finalize(FinalizeCommand(tuple(attempts), request, Workers(jobs, engine, address), strict))
+        )
+    except RollerError as error:
+        _fail(error)
 
 
 def _aliases(pairs: Iterable[str]) -> dict[str, str]:
@@ -294,25 +335,6 @@ def _aliases(pairs: Iterable[str]) -> dict[str, str]:
     return aliases
 
 
-def _outcome_line(attempt: Path, manifest: dict[str, Any], *, before: bool) -> str:
-    counts = manifest["counts"]
-    done = "was published before" if before else "published"
-    line = (
-        f"{attempt}: {done}, capture {manifest['capture_status']}: {counts['calls']} calls "
-        f"({counts['exportable_calls']} exportable), {counts['participants']} participants, "
-        f"{sum(counts['relations'].values())} relations"
-    )
-    reasons = [f"{reason['code']} ({reason['count']})" for reason in manifest["status_reasons"]]
-    if reasons:
-        line += f"; partial because of {', '.join(reasons)}"
-    codes = dict.fromkeys(error["code"] for error in manifest["errors"])
-    if codes:
-        line += f"; errors: {', '.join(codes)}"
-    if "native_logs_missing" in codes:
-        line += " (the harness's logs were not found: --native names the HOME of the run)"
-    return line
-
-
 @app.command()
 def validate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
@@ -323,8 +345,12 @@ def validate(
     allow_unfinished: Annotated[
         bool, typer.Option("--allow-unfinished", help="Attempts that are not yet published are no finding.")
     ] = False,
+    jobs: Jobs = 1,
+    engine: EngineOption = Engine.LOCAL,
+    address: Address = None,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JUnit XML into this file.")
+        Path | None,
+        typer.Option(metavar="FILE", callback=_no_stdout, help="Also write the findings as JUnit XML into this file."),
     ] = None,
     github: Annotated[
         bool, typer.Option("--github", help="Print the findings on stdout as annotations for GitHub Actions.")
@@ -343,6 +369,7 @@ def validate(
         as_json=json_output,
         junit=junit,
         github=github,
+        workers=Workers(jobs, engine, address),
     )
     try:
         raise typer.Exit(run_validate(request))
@@ -387,7 +414,7 @@ def acceptance(
     ] = None,
     api_key_env: Annotated[str | None, typer.Option(metavar="VAR", help="The variable with the key for it.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask it for.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for each scenario.")] = 300.0,
+    timeout: Annotated[float, typer.Option(help="Seconds for each scenario.")] = 300.0,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the runs in this directory.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
@@ -426,7 +453,7 @@ def hooks(
     harness: Annotated[str, typer.Argument(metavar="NAME", help="The harness that you start yourself.")],
     install: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy the hook into this folder.")] = None,
 ) -> None:
-    """Print where the hook of a harness is, and what to do with it, for runs without collect.
+    """Print where the hook of a harness is, if it needs one, and every step of a run without collect.
 
     Example: pi -e "$(roller-capture hooks pi)" -p "count the files here"
     """
@@ -435,8 +462,8 @@ def hooks(
     path = hook_path(harness) if install is None else install_hook(harness, install)
     if path is None:
         say(f"{harness} needs no hook: its own headers and logs say who made a call")
-        return
-    answer(str(path))
+    else:
+        answer(str(path))
     for step in steps(harness, path):
         say(step)
 
@@ -449,17 +476,43 @@ def view(
     no_calls: Annotated[bool, typer.Option("--no-calls", help="Show the agents without their single calls.")] = False,
     width: Annotated[int | None, typer.Option(min=20, help="Columns of the terminal [default: as it is].")] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours on a terminal.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", callback=_no_stdout, help="Write one page for a browser; it needs no network."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="With --html: replace the file.")] = False,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --html: a price table (JSON), to show what calls cost.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Follow a capture that is still running.")] = False,
 ) -> None:
     """Show the calls of a published attempt as a tree by agent, or a folder of attempts as a table.
 
     Example: roller-capture view runs/attempt-0001 --evidence
-    """
-    from roller_capture.view.command import view as show_attempts
 
+    As a page: roller-capture view ~/agent-runs/first --html first.html
+    """
+    if html is None and (overwrite or prices is not None):
+        _fail(RollerError("--overwrite and --prices go with --html FILE", exit_code=2))
+    if sum((json_output, html is not None, live)) > 1:
+        _fail(RollerError("--json, --html and --live exclude each other: give one", exit_code=2))
+    if (html is not None or live) and (evidence or no_calls):
+        _fail(RollerError("--evidence and --no-calls do not go with --html or --live", exit_code=2))
     try:
-        code = show_attempts(
-            path, json_output=json_output, evidence=evidence, calls=not no_calls, width=width, color=not no_color
-        )
+        if html is not None:
+            from roller_capture.view.html.command import PageRequest, write_html
+
+            code = write_html(PageRequest(path, html, overwrite, prices))
+        elif live:
+            from roller_capture.view.live.command import follow
+
+            code = follow(path, width=width, color=not no_color)
+        else:
+            from roller_capture.view.command import view as show_attempts
+
+            code = show_attempts(
+                path, json_output=json_output, evidence=evidence, calls=not no_calls, width=width, color=not no_color
+            )
     except RollerError as error:
         _fail(error)
     raise typer.Exit(code)
@@ -476,8 +529,10 @@ app.add_typer(export_app, name="export")
 @export_app.command("calls")
 def export_calls(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-    file_format: Annotated[Format, typer.Option("--format", help="JSON lines, or Parquet.")] = Format.JSONL,
+    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    file_format: Annotated[
+        Format | None, typer.Option("--format", help="JSON lines, or Parquet [default: by the file's name].")
+    ] = None,
     form: Annotated[
         Form, typer.Option("--as", help="Each protocol's own messages, or one chat form for all.")
     ] = Form.NATIVE,
@@ -491,7 +546,11 @@ def export_calls(
         bool, typer.Option("--nested", help="Write provider objects as they are, not as JSON text (JSON lines).")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    all_attempts: AllAttempts = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+    jobs: Jobs = 1,
+    engine: EngineOption = Engine.LOCAL,
+    address: Address = None,
 ) -> None:
     """Write one row for each exportable call: who asked, what was sent, what came back.
 
@@ -502,18 +561,45 @@ def export_calls(
     request = CallExport(
         paths=tuple(paths),
         output=output,
-        file_format=file_format,
+        file_format=format_of(output, file_format),
         form=form,
         purposes=tuple(purpose or (Purpose.AGENT,)),
         allow=tuple(allow or ()),
         nested=nested,
         overwrite=overwrite,
         as_json=json_output,
+        workers=Workers(jobs, engine, address),
+        all_attempts=all_attempts,
     )
     try:
         raise typer.Exit(write_calls(request))
     except RollerError as error:
         _fail(error)
+
+
+@app.command("import")
+def import_files(
+    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="What mitmdump -w wrote, or a HAR.")],
+    attempt: Annotated[Path, typer.Option(metavar="DIR", help="The attempt to make; must not be there yet.")],
+    harness: Annotated[str, typer.Option(metavar="NAME", help="The harness that made the calls.")],
+    native: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="HOME of the run, or the harness's folder in it: its logs.")
+    ] = None,
+) -> None:
+    """Make an attempt's working files from what another recorder saw, for finalize; what that does not prove is named.
+
+    Example: roller-capture import flows.mitm --attempt runs/attempt-0001 --harness claude-code --native agent-home
+    """
+    from roller_capture.importing.command import ImportRequest, import_attempt, outcome_lines
+
+    try:
+        with progress(f"import {attempt}") as bar:
+            request = ImportRequest(tuple(sources), attempt, harness, native, bar)
+            outcome = import_attempt(request)
+    except RollerError as error:
+        _fail(error)
+    for line in outcome_lines(request, outcome):
+        say(line)
 
 
 @app.command()
@@ -525,14 +611,10 @@ def prune(
 
     Example: roller-capture prune ~/agent-runs/first --dry-run
     """
-    from functools import partial
-
     from roller_capture.prune_command import prune as prune_attempts
-    from roller_capture.runs.outside_books import note_publication
+    from roller_capture.runs.outside_books import note_publication, note_superseded
 
-    raise typer.Exit(
-        prune_attempts(paths, dry_run=dry_run, books_of=lambda attempt: partial(note_publication, attempt))
-    )
+    raise typer.Exit(prune_attempts(paths, dry_run=dry_run, before_swap=note_publication, after_swap=note_superseded))
 
 
 @app.command()
@@ -558,12 +640,20 @@ def migrate(
 @export_app.command("main")
 def export_main(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The file of JSON lines to write.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    file_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="JSON lines, or Parquet (of --as sft) [default: by the file's name]."),
+    ] = None,
     form: Annotated[
         MainForm, typer.Option("--as", help="The whole trajectory, or messages and tools for training.")
     ] = MainForm.ACTF,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    all_attempts: AllAttempts = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+    jobs: Jobs = 1,
+    engine: EngineOption = Engine.LOCAL,
+    address: Address = None,
 ) -> None:
     """Write the root's own conversation: one row for each segment between compactions.
 
@@ -571,9 +661,101 @@ def export_main(
     """
     from roller_capture.export.main.command import export_main as write_trajectories
 
-    request = MainExport(tuple(paths), output, form, overwrite, json_output)
+    request = MainExport(
+        tuple(paths),
+        output,
+        form,
+        overwrite,
+        json_output,
+        Workers(jobs, engine, address),
+        format_of(output, file_format),
+        all_attempts,
+    )
     try:
         raise typer.Exit(write_trajectories(request))
+    except RollerError as error:
+        _fail(error)
+
+
+@export_app.command("atif")
+def export_atif(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE|DIR",
+            callback=_no_stdout,
+            help="A file NAME.json for one attempt, else a folder of such files.",
+        ),
+    ],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    all_attempts: AllAttempts = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write trajectories in Harbor's interchange format (ATIF), with those of subagents inside.
+
+    Example: roller-capture export atif ~/agent-runs/first --output trajectories/
+    """
+    from roller_capture.export.atif.command import AtifExport
+    from roller_capture.export.atif.command import export_atif as write_trajectories
+
+    try:
+        raise typer.Exit(write_trajectories(AtifExport(tuple(paths), output, overwrite, json_output, all_attempts)))
+    except RollerError as error:
+        _fail(error)
+
+
+@export_app.command("otel")
+def export_otel(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", callback=_no_stdout, help="The file of OTLP/JSON lines to write, an attempt a line."
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(metavar="URL", help="Send them to this collector instead (OTLP/HTTP).")
+    ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="With what was said: messages, tools, arguments, results.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    all_attempts: AllAttempts = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write OpenTelemetry spans of agents, model calls and tools (GenAI conventions), parents by relations.
+
+    Example: roller-capture export otel ~/agent-runs/first --endpoint http://127.0.0.1:4318
+    """
+    from roller_capture.export.otel.command import OtelExport
+    from roller_capture.export.otel.command import export_otel as write_spans
+
+    try:
+        raise typer.Exit(
+            write_spans(OtelExport(tuple(paths), output, endpoint, content, overwrite, json_output, all_attempts))
+        )
+    except RollerError as error:
+        _fail(error)
+
+
+@export_app.command("har")
+def export_har(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    all_attempts: AllAttempts = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write all model calls as an HTTP archive (HAR 1.2), with response bodies where raw/ was kept.
+
+    Example: roller-capture export har ~/agent-runs/first --output first.har
+    """
+    from roller_capture.export.har.command import HarExport
+    from roller_capture.export.har.command import export_har as write_archive
+
+    try:
+        raise typer.Exit(write_archive(HarExport(tuple(paths), output, overwrite, json_output, all_attempts)))
     except RollerError as error:
         _fail(error)
 
@@ -582,7 +764,7 @@ def export_main(
 def addon_path() -> None:
     """Print the path of the mitmproxy addon.
 
-    Example: mitmdump -s "$(roller-capture addon-path)" --set roller_attempt=DIR --set roller_harness=claude-code
+    Example: mitmdump -q -s "$(roller-capture addon-path)" --set roller_attempt=DIR --set roller_harness=claude-code
     """
     try:
         answer(str(shipped_path("addons", "capture.py")))
@@ -590,15 +772,34 @@ def addon_path() -> None:
         _fail(error)
 
 
-@app.command(hidden=True)
+@app.command()
 def demo(
-    directory: Annotated[Path, typer.Argument(help="Where to put the attempt.")] = Path("demo-attempt"),
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Where to put the attempt [default: demo-attempt].")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Only serve the scripted model, for a first collect without a key.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="With --serve: the port [default: a free one].")
+    ] = None,
 ) -> None:
-    """Record, finalize and validate a scripted agent with one subagent; no credentials, no harness."""
-    from roller_capture.demo import run_demo
+    """Record, finalize and validate a scripted agent with one subagent; no credentials, no harness.
 
+    Example: roller-capture demo --serve
+    """
+    if serve and directory is not None:
+        _fail(RollerError("--serve records nothing: leave the directory away", exit_code=2))
+    if port is not None and not serve:
+        _fail(RollerError("--port goes with --serve", exit_code=2))
     try:
-        raise typer.Exit(run_demo(directory))
+        if serve:
+            from roller_capture.demo_service import serve as serve_model
+
+            raise typer.Exit(serve_model(port or 0))
+        from roller_capture.demo import run_demo
+
+        raise typer.Exit(run_demo(directory or Path("demo-attempt")))
     except RollerError as error:
         _fail(error)
 

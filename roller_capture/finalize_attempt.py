@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.adapter_registry import NO_ADAPTER_CAPTURE, find_adapter
+from roller_capture.adapters.native_values import as_word
 from roller_capture.capture_protocol import AdapterInput, Gap, NativeCapture, NativeSource, WireCall
 from roller_capture.errors import RollerError
 from roller_capture.finalizer import FinalizeOptions, finalize_capture
@@ -29,7 +30,7 @@ from roller_capture.publication import (
     remove_leftovers,
     remove_working_files,
 )
-from roller_capture.published import find_attempts, read_manifest
+from roller_capture.published import find_attempts, read_manifest, why_no_attempts
 from roller_capture.recording import lock
 from roller_capture.recording.disk_space import RESERVE_FILE
 from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
@@ -55,12 +56,17 @@ class FinalizeRequest:
 
     harness: str | None = None
     native: Path | None = None
+    needs_native_logs: bool = False
+    """Refuse when the adapter finds none of its logs below `native`: what is published is final, and whoever named a
+    folder meant another one then."""
     debug_retention: DebugRetention = DebugRetention.ON_ERROR
     execution_status: ExecutionStatus | None = None
     model_aliases: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
     before_publish: Callable[[str], None] | None = None
     """Called with the manifest's sha256 when everything is ready and nothing is in place yet (design section 9)."""
+    compress: bool = False
+    """Publish calls.jsonl.zst in the place of calls.jsonl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ class FinalizeOutcome:
 def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOutcome:
     """Publishes one attempt.
 
-    Raises `RollerError`: exit 2 for a missing path or one that is no directory; exit 1 for no `work/`, an attempt still
+    Raises `RollerError`: exit 2 for a missing path or one that is no directory, or for needed native logs that are not
+    there; exit 1 for no `work/`, an attempt still
     being recorded or finalized, a newer format, no space, or a published attempt that does not validate.
     """
     if request.harness is not None and request.harness not in HARNESSES:
@@ -113,6 +120,9 @@ def _nothing_recorded(attempt_dir: Path) -> RollerError:
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
         if inside:
             return RollerError(f"{attempt_dir}: is no attempt, but holds {inside[0]}{more}: name those")
+    told = why_no_attempts(attempt_dir)
+    if told is not None:
+        return RollerError(f"{attempt_dir}: {told}")
     return RollerError(f"{attempt_dir}: no {WORK_DIR}/ folder and no {MANIFEST}: nothing was recorded here")
 
 
@@ -148,9 +158,13 @@ def _finalize_locked(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
         debug_retention=request.debug_retention,
         model_aliases=request.model_aliases,
         progress=request.progress,
+        compress=request.compress,
     )
     with tempfile.TemporaryDirectory(dir=attempt_dir, prefix=STAGING_PREFIX) as scratch:
         native = _read_native(attempt, harness, launcher, request, Path(scratch))
+        if request.needs_native_logs and attempt.calls:
+            _refuse_no_logs(attempt_dir, harness, request.native, native)
+        native = _with_copied_files(native, attempt.directory / "native")
         native = dataclasses.replace(native, gaps=(*native.gaps, *launcher_gap))
         staging = _staged(attempt_dir, attempt, native, options)
     try:
@@ -222,8 +236,20 @@ def _read_native(
     except Exception as error:  # noqa: BLE001 - a bug in one adapter must not lose the calls
         gap = Gap(AttemptErrorCode.ADAPTER_FAILED, f"the {harness} adapter failed: {type(error).__name__}")
         native = dataclasses.replace(NO_ADAPTER_CAPTURE, gaps=(gap,))
-    native = dataclasses.replace(native, gaps=(*native.gaps, *_launcher_gaps(launcher)))
-    return _with_copied_files(native, copied)
+    version = native.harness_version or as_word(launcher.get("harness_version"))  # a harness that wrote no log has one
+    return dataclasses.replace(native, harness_version=version, gaps=(*native.gaps, *_launcher_gaps(launcher)))
+
+
+def _refuse_no_logs(attempt_dir: Path, harness: str, root: Path | None, native: NativeCapture) -> None:
+    """An extract of a database that holds none of the sessions is empty."""
+    broken = any(gap.code is AttemptErrorCode.ADAPTER_FAILED for gap in native.gaps)
+    if broken or any(source.path.stat().st_size for source in native.sources):
+        return
+    raise RollerError(
+        f"{attempt_dir}: not published: no log of the recorded sessions ({HARNESSES[harness].logs}) was found below "
+        f"{root}: name the HOME of that run, or leave --native out to publish without native logs",
+        exit_code=2,
+    )
 
 
 def _wire_call(call: RecordedCall, names: Collection[str]) -> WireCall:

@@ -23,6 +23,11 @@ class Harness:
     """`module:function` of the adapter, as text, so that naming a harness imports none."""
     launcher: str | None = None
     """`module:object` of the launcher that `collect` uses, in the same way."""
+    is_users_own: bool = False
+    """A program of the user's, which says itself who calls: it has no hook of ours, nobody has tested it, and which
+    protocol it speaks is known only where the user names it."""
+    logs: str = ""
+    """What the adapter looks for below the native root, in words for a message; capitals stand for what varies."""
 
 
 _ROWS: Final = (
@@ -31,6 +36,7 @@ _ROWS: Final = (
         ("x-claude-code-session-id", "x-claude-code-agent-id", "x-claude-code-parent-agent-id"),
         adapter="roller_capture.adapters.claude_code:read",
         launcher="roller_capture.launchers.claude_code:LAUNCHER",
+        logs="projects/FOLDER/SESSION.jsonl",
     ),
     Harness(
         "opencode",
@@ -46,6 +52,7 @@ _ROWS: Final = (
         ),
         adapter="roller_capture.adapters.opencode:read",
         launcher="roller_capture.launchers.opencode:LAUNCHER",
+        logs="opencode.db",
     ),
     Harness(
         "codex",
@@ -62,24 +69,28 @@ _ROWS: Final = (
         ),
         adapter="roller_capture.adapters.codex:read",
         launcher="roller_capture.launchers.codex:LAUNCHER",
+        logs="sessions/YYYY/MM/DD/rollout-TIME-THREAD.jsonl",
     ),
     Harness(
         "hermes",
         (),
         adapter="roller_capture.adapters.hermes:read",
         launcher="roller_capture.launchers.hermes:LAUNCHER",
+        logs="state.db",
     ),
     Harness(
         "openclaw",
         ("traceparent",),
         adapter="roller_capture.adapters.openclaw:read",
         launcher="roller_capture.launchers.openclaw:LAUNCHER",
+        logs="agents/AGENT/agent/openclaw-agent.sqlite",
     ),
     Harness(
         "pi",
         ("session_id", "session-id", "x-session-id", "x-session-affinity", "x-client-request-id"),
         adapter="roller_capture.adapters.pi:read",
         launcher="roller_capture.launchers.pi:LAUNCHER",
+        logs="sessions/FOLDER/TIME_SESSION.jsonl",
     ),
     Harness(
         "deepseek",
@@ -92,6 +103,7 @@ _ROWS: Final = (
         ),
         adapter="roller_capture.adapters.deepseek:read",
         launcher="roller_capture.launchers.deepseek:LAUNCHER",
+        logs="sessions/FOLDER/SESSION/session.v4.jsonl",
     ),
 )
 
@@ -101,6 +113,8 @@ _GENERIC: Final = Harness(
     tuple(sorted({name for row in _ROWS for name in row.identity_headers})),
     adapter="roller_capture.adapters.generic:read",
     launcher="roller_capture.launchers.generic:LAUNCHER",
+    is_users_own=True,
+    logs="roller-events.jsonl",
 )
 
 HARNESSES: Final[dict[str, Harness]] = {row.name: row for row in (*_ROWS, _GENERIC)}

@@ -61,7 +61,7 @@ def parse(data: bytes, *, exact_numbers: bool = True) -> JsonValue:
     data = data.removeprefix(_BOM)
     if not exact_numbers or _LONG_DIGITS not in data.translate(_DIGITS_AS_ZERO):
         try:
-            if len(data) <= 2 * MAX_DEPTH:  # too short to nest deeper
+            if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:  # too few brackets to nest deeper
                 return orjson.loads(data)
             # Inside so many arrays, what nests deeper than MAX_DEPTH is beyond orjson's own limit.
             return _unwrapped(orjson.loads(_OPEN + data + _CLOSE))

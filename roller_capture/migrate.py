@@ -5,6 +5,7 @@ derived anew by today's adapter and finalizer: the offline re-projection that th
 (protocol, "Coverage and identity"). Either way the new manifest names the one that it was made from.
 """
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
 from roller_capture.old_layouts import Layout, OldAttempt, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, MANIFEST, RAW, RELATIONS, Staging, clear_disk_errors
-from roller_capture.published import read_manifest
+from roller_capture.published import is_compressed, read_manifest, require_published
 from roller_capture.replay import rebuild_working_files, replay_request
 from roller_capture.vocabulary import CaptureStatus, CoverageStatus, LifecycleStatus, StatusReason
 
@@ -33,6 +34,7 @@ def migrate_attempt(source: Path, target: Path, *, from_raw: bool = False) -> di
     """
     if target.exists() or target.is_symlink():
         raise RollerError(f"{target}: is there already: name another folder", exit_code=2)
+    require_published(source)
     findings = validate_attempt(source)
     if findings:
         first = findings[0]
@@ -41,7 +43,7 @@ def migrate_attempt(source: Path, target: Path, *, from_raw: bool = False) -> di
     layout = layout_of(source, manifest)
     if layout is None:
         raise RollerError(f"{source}: is of a layout that this version does not know")
-    with clear_disk_errors(target):
+    with clear_disk_errors(target, "migrate"):
         if from_raw:
             return _derived(source, target, manifest, layout)
         if layout is Layout.CURRENT and "lifecycle" in manifest:
@@ -76,7 +78,8 @@ def _converted(source: Path, target: Path, old: OldAttempt) -> dict[str, Any]:
         for name in manifest["files"]:
             if name.startswith(f"{RAW}/"):
                 staging.copy(name, source / name)
-        staging.write_manifest({**_judged(manifest), **_files_of(staging), "supersedes": _sha256(source / MANIFEST)})
+        made_from = {"supersedes": _sha256(source / MANIFEST), "migrated_from": old.layout}
+        staging.write_manifest({**_judged(manifest), **_files_of(staging), **made_from})
         _refuse_invalid(source, staging.directory)
         staging.directory.rename(target)
     except BaseException:
@@ -122,7 +125,7 @@ def _derived(source: Path, target: Path, manifest: dict[str, Any], layout: Layou
     try:
         rebuild_working_files(source, staging.directory)
         request: FinalizeRequest = replay_request(source, manifest)
-        finalize_attempt(staging.directory, request)
+        finalize_attempt(staging.directory, dataclasses.replace(request, compress=is_compressed(manifest)))
         derived = {**read_manifest(staging.directory), "supersedes": _sha256(source / MANIFEST)}
         derived |= {name: manifest[name] for name in ("started_at", "closed_at", "debug_retention")}
         (staging.directory / MANIFEST).unlink()

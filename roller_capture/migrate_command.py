@@ -6,6 +6,7 @@ from roller_capture.errors import RollerError
 from roller_capture.migrate import migrate_attempt
 from roller_capture.published import find_attempts
 from roller_capture.terminal import answer, progress, safe, say
+from roller_capture.view.words import count
 
 
 def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
@@ -18,7 +19,7 @@ def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
     if output.resolve().is_relative_to(path.resolve()):
         raise RollerError(f"--output {output} lies in {path}: copies belong elsewhere", exit_code=2)
     worst = 0
-    with progress("migrate") as bar:
+    with progress("migrate", "attempts") as bar:
         for number, attempt in enumerate(attempts, 1):
             target = output if attempt == path else output / attempt.relative_to(path)
             try:
@@ -27,8 +28,7 @@ def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
                 say(f"error: {error}")
                 worst = max(worst, error.exit_code)
             else:
-                answer(
-                    safe(f"{attempt} -> {target}: {manifest['counts']['calls']} calls, {manifest['capture_status']}")
-                )
+                calls = count(manifest["counts"]["calls"], "call")
+                answer(safe(f"{attempt} -> {target}: {calls}, {manifest['capture_status']}"))
             bar(number, len(attempts))
     return worst

@@ -16,18 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from roller_capture import json_text
+from roller_capture.calls_file import line_texts
 from roller_capture.errors import RollerError
 from roller_capture.integrity import validate_attempt
 from roller_capture.publication import (
     CALLS,
     MANIFEST,
+    RAW,
     RELATIONS,
     Staging,
     clear_disk_errors,
     remove_folder,
     replace_published,
 )
-from roller_capture.published import read_manifest, relation_lines, split_line
+from roller_capture.published import (
+    calls_path,
+    is_compressed,
+    read_manifest,
+    relation_lines,
+    require_published,
+    split_line,
+)
+from roller_capture.records import plain
 from roller_capture.vocabulary import DebugRetention
 
 
@@ -41,8 +51,9 @@ class Pruned:
 
 def raw_bytes(attempt_dir: Path) -> int:
     """Bytes of `raw/` that the manifest lists. Raises `RollerError`."""
+    require_published(attempt_dir)
     files: dict[str, dict[str, int]] = read_manifest(attempt_dir)["files"]
-    return sum(info["bytes"] for name, info in files.items() if name not in (CALLS, RELATIONS))
+    return sum(info["bytes"] for name, info in files.items() if name.startswith(f"{RAW}/"))
 
 
 def prune_attempt(attempt_dir: Path, before_swap: Callable[[str], None] | None = None) -> Pruned:
@@ -52,8 +63,9 @@ def prune_attempt(attempt_dir: Path, before_swap: Callable[[str], None] | None =
     of a run. Raises `RollerError` (exit 1) for an attempt that is not published, does not validate, is pruned by
     somebody else right now, or cannot be written.
     """
-    with _alone(attempt_dir), clear_disk_errors(attempt_dir):
+    with _alone(attempt_dir), clear_disk_errors(attempt_dir, "prune"):
         _remove_leftovers(attempt_dir)
+        require_published(attempt_dir)
         findings = validate_attempt(attempt_dir)
         if findings:
             first = findings[0]
@@ -100,8 +112,8 @@ def _remove_leftovers(attempt_dir: Path) -> None:
 
 
 def _stage(attempt_dir: Path, manifest: dict[str, Any], staging: Staging) -> None:
-    with staging.open(CALLS) as writer, (attempt_dir / CALLS).open("rb") as lines:
-        for line in lines:
+    with staging.open_calls(compressed=is_compressed(manifest)) as writer:
+        for line in line_texts(calls_path(attempt_dir, manifest)):
             writer.write(_without_response(line))
     with staging.open(RELATIONS) as writer:
         for _, relation in relation_lines(attempt_dir / RELATIONS):
@@ -109,9 +121,11 @@ def _stage(attempt_dir: Path, manifest: dict[str, Any], staging: Staging) -> Non
                 evidence["retained"] = evidence["source"] == CALLS
             writer.write(json_text.dumps(relation) + b"\n")
     before = hashlib.sha256((attempt_dir / MANIFEST).read_bytes()).hexdigest()
+    compression = staging.calls_compression
     staging.write_manifest(
         {
             **manifest,
+            **({} if compression is None else {"calls_compression": plain(compression)}),
             "debug_retention": DebugRetention.OFF,
             "raw_retained": False,
             "files": {name: {"sha256": info.sha256, "bytes": info.bytes} for name, info in staging.files.items()},

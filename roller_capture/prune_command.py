@@ -1,6 +1,7 @@
 """`roller-capture prune`: takes `raw/` out of attempts, and says how much room that gave."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.filesize import decimal
@@ -9,12 +10,19 @@ from roller_capture.errors import RollerError
 from roller_capture.prune import prune_attempt, raw_bytes
 from roller_capture.published import find_attempts
 from roller_capture.terminal import answer, progress, safe, say
+from roller_capture.view.words import count
 
-BooksOf = Callable[[Path], Callable[[str], None] | None]
-"""For an attempt of a run: what notes the new manifest's hash in the run's books."""
+NoteHash = Callable[[Path, str], None]
+"""Writes the sha256 of an attempt's new manifest into the books of its run, where it has one. Raises `RollerError`."""
 
 
-def prune(paths: Sequence[Path], *, dry_run: bool, books_of: BooksOf = lambda _attempt: None) -> int:
+def _no_books(_attempt: Path, _digest: str) -> None:
+    """For attempts of which nobody keeps books."""
+
+
+def prune(
+    paths: Sequence[Path], *, dry_run: bool, before_swap: NoteHash = _no_books, after_swap: NoteHash = _no_books
+) -> int:
     """Prunes every attempt of every path, a line each on stdout; the exit code. One that fails stops no other."""
     worst, total, pruned = 0, 0, 0
     attempts: list[Path] = []
@@ -24,10 +32,10 @@ def prune(paths: Sequence[Path], *, dry_run: bool, books_of: BooksOf = lambda _a
         except RollerError as error:
             say(f"error: {error}")
             worst = max(worst, error.exit_code)
-    with progress("prune") as bar:
+    with progress("prune", "attempts") as bar:
         for number, attempt in enumerate(attempts, 1):
             try:
-                freed = raw_bytes(attempt) if dry_run else prune_attempt(attempt, books_of(attempt)).freed
+                freed = raw_bytes(attempt) if dry_run else _prune(attempt, before_swap, after_swap)
             except RollerError as error:
                 say(f"error: {error}")
                 worst = max(worst, error.exit_code)
@@ -37,8 +45,16 @@ def prune(paths: Sequence[Path], *, dry_run: bool, books_of: BooksOf = lambda _a
             total, pruned = total + freed, pruned + bool(freed)
             answer(safe(f"{attempt}: {_words(freed, dry_run=dry_run)}"))
     if len(attempts) > 1:
-        say(f"{pruned} of {len(attempts)} attempts, {_words(total, dry_run=dry_run)}")
+        say(f"{pruned:,} of {count(len(attempts), 'attempt')}, {_words(total, dry_run=dry_run)}")
     return worst
+
+
+def _prune(attempt: Path, before_swap: NoteHash, after_swap: NoteHash) -> int:
+    """The bytes that were freed. The books know both manifests only as long as either may be in place."""
+    pruned = prune_attempt(attempt, partial(before_swap, attempt))
+    if pruned.manifest_sha256 is not None:
+        after_swap(attempt, pruned.manifest_sha256)
+    return pruned.freed
 
 
 def _words(freed: int, *, dry_run: bool) -> str:

@@ -10,20 +10,24 @@ import errno
 import hashlib
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
 from roller_capture import json_text
+from roller_capture.calls_file import CompressingWriter
 from roller_capture.errors import RollerError
-from roller_capture.records import FileInfo, Manifest, plain
+from roller_capture.records import CallsCompression, FileInfo, Manifest, plain
 
 MANIFEST: Final = "manifest.json"
 CALLS: Final = "calls.jsonl"
+COMPRESSED_CALLS: Final = "calls.jsonl.zst"
 RELATIONS: Final = "relations.jsonl"
 RAW: Final = "raw"
-FORMAL_FILES: Final = (CALLS, RELATIONS)
+FORMAL_FILES: Final = (CALLS, COMPRESSED_CALLS, RELATIONS)
+"""What may stand beside the manifest; of the first two an attempt has one."""
 STAGING_PREFIX: Final = ".publishing-"
 _PIECE: Final = 1024 * 1024
 _AT_FDCWD: Final = -100
@@ -60,6 +64,7 @@ class Staging:
         self.directory.mkdir(mode=0o700)
         self.directory.chmod(0o700)  # a umask can take from the owner too
         self.files: dict[str, FileInfo] = {}
+        self.calls_compression: CallsCompression | None = None
         self.manifest_sha256: str | None = None
 
     @contextlib.contextmanager
@@ -69,6 +74,19 @@ class Staging:
             writer = HashingWriter(stream)
             yield writer
             self.files[name] = writer.close()
+
+    @contextlib.contextmanager
+    def open_calls(self, *, compressed: bool) -> Iterator[HashingWriter | CompressingWriter]:
+        """The file of calls, in the form that is wanted; `calls_compression` is then what the manifest says of it."""
+        with self.open(COMPRESSED_CALLS if compressed else CALLS) as file:
+            if not compressed:
+                yield file
+                return
+            writer = CompressingWriter(file.write)
+            yield writer
+            writer.finish()
+        expanded = FileInfo(sha256=writer.sha256, bytes=writer.size)
+        self.calls_compression = CallsCompression(format="zstd-seekable", expanded=expanded)
 
     def write(self, name: str, data: bytes) -> None:
         """A new file with this content."""
@@ -177,8 +195,17 @@ def remove_leftovers(attempt_dir: Path) -> None:
 
 
 def remove_working_files(attempt_dir: Path, work_name: str) -> None:
-    """Removes `work/` and staging folders of a published attempt."""
-    for folder in (attempt_dir / work_name, *attempt_dir.glob(f"{STAGING_PREFIX}*")):
+    """Removes `work/` and staging folders of a published attempt.
+
+    `work/` gets another name first, in one step: what an interruption leaves of it is then known for a leftover, and is
+    never taken for somebody else's folder.
+    """
+    work = attempt_dir / work_name
+    if work.is_dir() and not work.is_symlink():
+        work.rename(attempt_dir / f"{STAGING_PREFIX}{secrets.token_hex(6)}")
+    else:
+        remove_folder(work)
+    for folder in attempt_dir.glob(f"{STAGING_PREFIX}*"):
         remove_folder(folder)
 
 
@@ -199,17 +226,28 @@ def _sync_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def clear_disk_errors(attempt_dir: Path) -> Iterator[None]:
-    """Turns a full or read-only disk into one clear line; nothing is published then and `work/` stays whole."""
+def clear_disk_errors(attempt_dir: Path, command: str = "finalize") -> Iterator[None]:
+    """Turns what the disk refuses into one clear line (`RollerError`): nothing is half published, and `work/` stays
+    whole until the attempt is published."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason = "no space left on the disk: free some and run finalize again"
-        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            reason = f"{error.strerror}: make the folder writable and run finalize again"
-        elif error.errno == errno.EFBIG:
-            reason = "a file would exceed the size limit: raise it and run finalize again"
-        else:
-            raise
-        raise RollerError(f"{attempt_dir}: nothing was published, {reason}") from error
+        state, again = f"{command} was not finished", command
+        if command == "finalize":
+            is_published = os.path.lexists(attempt_dir / MANIFEST)
+            state = "it is published, but not tidied up" if is_published else "nothing was published"
+            again = f"roller-capture finalize {shlex.quote(str(attempt_dir))}"
+        raise RollerError(f"{attempt_dir}: {state}, {_remedy(error)} and run {again} again") from error
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "no space left on the disk: free some"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return f"{error.strerror}: make the folder writable"
+    if error.errno == errno.EFBIG:
+        return "a file would exceed the size limit: raise it"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}: raise the limit"
+    named = "" if error.filename is None else f" {error.filename}"
+    return f"the disk failed ({error.strerror or error}{named}): see to it"

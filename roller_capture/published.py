@@ -1,21 +1,26 @@
-"""Reads published attempts: the manifest, the lines of calls.jsonl and relations.jsonl.
+"""Reads published attempts: the manifest, the lines of calls.jsonl (plain or compressed) and relations.jsonl.
 
 `context` stands last in a call's line, so its head can be read without parsing the context (design section 5).
 """
 
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
+from roller_capture.calls_file import line_texts
 from roller_capture.errors import RollerError
-from roller_capture.publication import FORMAL_FILES, MANIFEST
+from roller_capture.publication import CALLS, COMPRESSED_CALLS, FORMAL_FILES, MANIFEST
+from roller_capture.recording.lock import holder_of
+from roller_capture.runs.configuration import RUN_FILE, RunMode, read_run
 from roller_capture.working_files import WORK_DIR, read_regular_file
 
 _LARGEST_MANIFEST: Final = 256 * 1024 * 1024
 _CONTEXT_MARK: Final = b',"context":'
 _MOST_TRIES: Final = 16
+_MOST_NAMED: Final = 6
 
 
 class CallLine(NamedTuple):
@@ -38,6 +43,25 @@ def read_manifest(attempt_dir: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RollerError(f"{path}: holds no JSON object")
     return value
+
+
+def is_compressed(manifest: Mapping[str, Any]) -> bool:
+    """Does the manifest list calls.jsonl.zst? It may be an unchecked one."""
+    files = manifest.get("files")
+    return isinstance(files, dict) and COMPRESSED_CALLS in files
+
+
+def calls_path(attempt_dir: Path, manifest: Mapping[str, Any]) -> Path:
+    """The attempt's file of calls, in the form that its manifest lists."""
+    return attempt_dir / (COMPRESSED_CALLS if is_compressed(manifest) else CALLS)
+
+
+def expanded_size(manifest: Mapping[str, Any]) -> int | None:
+    """Bytes that the calls expand to, as the manifest of a compressed attempt announces; `None` where it says none."""
+    value: Any = manifest
+    for name in ("calls_compression", "expanded", "bytes"):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int) else None
 
 
 def is_attempt(directory: Path) -> bool:
@@ -63,18 +87,70 @@ def find_attempts(path: Path) -> list[Path]:
         found = sorted(item for item in path.glob(pattern) if item.is_dir() and is_attempt(item))
         if found:
             return found
-    raise RollerError(f"{path}: holds no attempt (no {MANIFEST}, no {WORK_DIR}/), nor a folder that does")
+    told = why_no_attempts(path) or f"holds no attempt (no {MANIFEST}, no {WORK_DIR}/), nor a folder that does"
+    raise RollerError(f"{path}: {told}")
+
+
+def why_no_attempts(folder: Path) -> str | None:
+    """What a folder without attempts is instead: a run that has none, or a folder of runs; `None` for any other."""
+    if (folder / RUN_FILE).is_file():
+        if is_uncaptured(folder):
+            return "is an uncaptured run (made without --capture-calls): there are no calls in it"
+        return "is a run that holds no attempt yet"
+    try:
+        runs = sorted(path for path in folder.iterdir() if (path / RUN_FILE).is_file())
+    except OSError:
+        return None
+    if not runs:
+        return None
+    named = [f"{path}{' (uncaptured)' if is_uncaptured(path) else ''}" for path in runs[:_MOST_NAMED]]
+    more = f" and {len(runs) - len(named):,} more" if len(runs) > len(named) else ""
+    return f"is a folder of runs: name one of them: {', '.join(named)}{more}"
+
+
+def is_uncaptured(run_dir: Path) -> bool:
+    """Does a run directory say of itself that no calls are captured?"""
+    try:
+        return read_run(run_dir).mode is RunMode.UNCAPTURED
+    except RollerError:
+        return False
+
+
+def require_published(attempt: Path) -> None:
+    """Raises `RollerError` (exit 1) where there is no manifest: why, and what to do."""
+    if not (attempt / MANIFEST).exists() and not (attempt / MANIFEST).is_symlink():
+        raise RollerError(f"{attempt}: {why_unpublished(attempt)}")
+
+
+def is_damaged(attempt: Path) -> bool:
+    """Has an attempt without a manifest nothing that finalize could go on with?"""
+    return is_attempt(attempt) and not (attempt / WORK_DIR).is_dir()
+
+
+def why_unpublished(attempt: Path) -> str:
+    """Why a folder of an attempt has no manifest, and what to do."""
+    work = attempt / WORK_DIR
+    if is_damaged(attempt):
+        return f"its {MANIFEST} is missing, and there is no {WORK_DIR}/: it was damaged"
+    holder = holder_of(work)
+    if holder is not None and "finalizer" in holder:
+        return f"is in use by {holder}: wait for it"
+    if holder is not None:
+        return "is still being recorded: roller-capture view --live follows it"
+    return f"is not published: run roller-capture finalize {shlex.quote(str(attempt))}"
 
 
 def call_lines(path: Path) -> Iterator[CallLine]:
-    """The lines of calls.jsonl, one in memory at a time. Raises `json_text.JsonError` for a damaged line."""
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            try:
-                head, context = split_line(line)
-            except json_text.JsonError as error:
-                raise json_text.JsonError(f"line {number}: {error}") from None
-            yield CallLine(number, head, context)
+    """The lines of a file of calls, one in memory at a time.
+
+    Raises `OSError`, and `json_text.JsonError` for a damaged line.
+    """
+    for number, line in enumerate(line_texts(path), 1):
+        try:
+            head, context = split_line(line)
+        except json_text.JsonError as error:
+            raise json_text.JsonError(f"line {number}: {error}") from None
+        yield CallLine(number, head, context)
 
 
 def split_line(line: bytes) -> tuple[dict[str, Any], memoryview]:

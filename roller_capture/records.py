@@ -112,7 +112,9 @@ class Timing(Record):
     end: Timestamp | None = Field(description="end of the exchange, however it ended")
     first_byte_ms: float | None = Field(description="milliseconds from the end of the request to the first byte")
     duration_ms: float | None = Field(description="milliseconds from the end of the request to the end")
-    chunks: Count = Field(description="pieces in which the response body passed through the proxy")
+    chunks: Count | None = Field(
+        description="pieces in which the response body passed through the proxy; null where nobody counted"
+    )
 
 
 class CallError(Record):
@@ -385,6 +387,13 @@ class FileInfo(Record):
     bytes: Count
 
 
+class CallsCompression(Record):
+    """How calls.jsonl.zst is compressed, and what it expands to."""
+
+    format: Literal["zstd-seekable"] = Field(description="Zstandard's seekable format: `zstd -d` expands it")
+    expanded: FileInfo = Field(description="calls.jsonl, as `zstd -d` writes it")
+
+
 class Tool(Record):
     """What wrote the capture."""
 
@@ -414,9 +423,15 @@ class Manifest(Record):
     other_requests: dict[OtherRequestKind, Count]
     errors: list[AttemptError]
     files: dict[str, FileInfo] = Field(description="every published file but the manifest itself")
+    calls_compression: CallsCompression | None = Field(
+        default=None, description="only where calls.jsonl.zst stands in the place of calls.jsonl"
+    )
     tool: Tool
     supersedes: Sha256 | None = Field(
         default=None, description="sha256 of the manifest that `prune` or `migrate` made this one from"
+    )
+    migrated_from: str | None = Field(
+        default=None, description="the earlier layout that `migrate` made this one from; its ids are the old ones"
     )
 
 

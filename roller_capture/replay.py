@@ -7,7 +7,7 @@ stands the run's own record of manifest hashes (design section 9). Only attempts
 import base64
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import Finding, validate_attempt
 from roller_capture.old_layouts import Layout, layout_of
 from roller_capture.publication import CALLS, MANIFEST, RAW, RELATIONS
-from roller_capture.published import CallLine, call_lines, read_manifest, relation_lines
+from roller_capture.published import CallLine, call_lines, calls_path, read_manifest, relation_lines
 from roller_capture.vocabulary import (
     AttemptErrorCode,
     CallErrorCode,
@@ -44,7 +44,7 @@ _OF_THE_WORKING_FILES: Final = frozenset(
 """What only the working files themselves showed."""
 
 _DAMAGED: Final = frozenset({CallErrorCode.BODY_FILE_DAMAGED, CallErrorCode.BODY_FILE_MISSING})
-_MANIFEST_MEMBERS: Final = ("participants", "lifecycle", "capabilities", "counts")
+_MANIFEST_MEMBERS: Final = ("harness", "participants", "lifecycle", "capabilities", "counts", "other_requests")
 _REQUEST_HASHES: Final = frozenset({"request_sha256", "context_sha256", "context_exact"})
 
 
@@ -83,8 +83,11 @@ def rebuild_working_files(attempt_dir: Path, target: Path) -> None:
     work = target / WORK_DIR
     (work / "bodies").mkdir(parents=True, mode=0o700)
     sequences: dict[str, int] = {}
-    for line in call_lines(attempt_dir / CALLS):
+    as_sent: set[int] = set()
+    for line in call_lines(calls_path(attempt_dir, manifest)):
         sequence = sequences[line.head["call_id"]] = line.head["sequence"]
+        if line.head["request_sha256"] == line.head["context_sha256"]:
+            as_sent.add(sequence)
         body = _request_body(line)
         if body is not None:
             _body_file(work, sequence, "request").write_bytes(body)
@@ -93,7 +96,7 @@ def rebuild_working_files(attempt_dir: Path, target: Path) -> None:
             shutil.copyfile(source, _body_file(work, sequence, "response"), follow_symlinks=False)
     with (work / EVENTS).open("wb") as out, (attempt_dir / RAW / EVENTS).open("rb") as events:
         for line_text in events:
-            out.write(_working_event(line_text, attempt_dir, work, sequences))
+            out.write(_working_event(line_text, attempt_dir, work, sequences, as_sent))
     native = attempt_dir / RAW / "native"
     if native.is_dir():
         shutil.copytree(native, work / "native", symlinks=True)
@@ -113,13 +116,17 @@ def _request_body(line: CallLine) -> bytes | None:
     return base64.b64decode(data) if raw["encoding"] == RawEncoding.BASE64 else data.encode()
 
 
-def _working_event(text: bytes, attempt_dir: Path, work: Path, sequences: Mapping[str, int]) -> bytes:
-    """An event with its references led back into the working files."""
+def _working_event(
+    text: bytes, attempt_dir: Path, work: Path, sequences: Mapping[str, int], as_sent: Collection[int]
+) -> bytes:
+    """An event with its references led back into the working files; `as_sent` are the calls whose published context is
+    the body as it was on the wire, since there was no coding, or one that could not be undone."""
     if not text.strip():
         return text
     event = json_text.parse(text)
     reference = event.pop("body_ref", None)
-    if event.get("type") == "request_headers":
+    number = event.get("sequence")
+    if event.get("type") == "request_headers" and not (isinstance(number, int) and number in as_sent):
         event["content_encoding"] = None  # the published context is decoded already
     if reference is not None:
         path = _body_file(work, sequences[reference["call_id"]], "request")
@@ -154,7 +161,7 @@ def _write_attempt_file(work: Path, manifest: dict[str, Any]) -> None:
 def replay_request(attempt_dir: Path, manifest: dict[str, Any]) -> FinalizeRequest:
     """How the attempt was finalized, as far as its records tell it; `raw/` is kept."""
     aliases = {}
-    for line in call_lines(attempt_dir / CALLS):
+    for line in call_lines(calls_path(attempt_dir, manifest)):
         model = line.head["model"]
         if model["match"] == ModelMatch.ALIAS:
             aliases[model["requested"]] = model["responded"]
@@ -168,12 +175,11 @@ def replay_request(attempt_dir: Path, manifest: dict[str, Any]) -> FinalizeReque
 
 def _differences(attempt_dir: Path, manifest: dict[str, Any], copy: Path) -> Iterator[Finding]:
     derived = read_manifest(copy)
-    damaged = any(error["code"] in _OF_THE_WORKING_FILES for error in manifest["errors"])
-    members = _MANIFEST_MEMBERS if damaged else (*_MANIFEST_MEMBERS, "capture_status", "status_reasons", "errors")
-    for name in members:
+    for name in _comparable(attempt_dir, manifest):
         if manifest[name] != derived[name]:
             yield Finding(MANIFEST, f"{name} is not what {RAW}/ gives")
-    for ours, theirs in zip(call_lines(attempt_dir / CALLS), call_lines(copy / CALLS), strict=False):
+    published = call_lines(calls_path(attempt_dir, manifest))
+    for ours, theirs in zip(published, call_lines(copy / CALLS), strict=False):
         for name in _different_members(ours.head, theirs.head):
             yield Finding(f"{CALLS}:{ours.number}", f"{name} is not what {RAW}/ gives")
     pairs = zip(relation_lines(attempt_dir / RELATIONS), relation_lines(copy / RELATIONS), strict=False)
@@ -182,8 +188,21 @@ def _differences(attempt_dir: Path, manifest: dict[str, Any], copy: Path) -> Ite
             yield Finding(f"{RELATIONS}:{number}", f"the relation is not what {RAW}/ gives")
 
 
+def _comparable(attempt_dir: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
+    """The members of the manifest that `raw/` must give again: not those that tell of damage to the working files."""
+    if any(_is_damaged(line.head) for line in call_lines(calls_path(attempt_dir, manifest))):
+        return tuple(name for name in _MANIFEST_MEMBERS if name != "counts")
+    if any(error["code"] in _OF_THE_WORKING_FILES for error in manifest["errors"]):
+        return _MANIFEST_MEMBERS
+    return (*_MANIFEST_MEMBERS, "capture_status", "status_reasons", "errors")
+
+
+def _is_damaged(call: dict[str, Any]) -> bool:
+    return any(error["code"] in _DAMAGED for error in call["errors"])
+
+
 def _different_members(ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[str]:
-    if any(error["code"] in _DAMAGED for error in ours["errors"]):
+    if _is_damaged(ours):
         return  # the file as the recorder meant it is not there any more
     for name in ours.keys() | theirs.keys():
         # The request as it was on the wire is not kept: it may have been encoded, or have had line breaks.

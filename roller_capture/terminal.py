@@ -66,10 +66,10 @@ def print_table(table: Table) -> None:
 
 
 @contextlib.contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; elsewhere a plain line now and then. Call it with (done, total)."""
+def progress(title: str, unit: str = "calls") -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; elsewhere a plain line now and then. Call it with (done, total), counted in `unit`."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _PlainProgress(title)
+        yield _PlainProgress(title, unit)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -84,12 +84,13 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
 class _PlainProgress:
     """A line at each tenth of long work."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, unit: str) -> None:
         self._title = title
+        self._unit = unit
         self._said = 0
 
     def __call__(self, done: int, total: int) -> None:
         tenth = done * 10 // total
         if total >= _SHOW_PROGRESS_FROM * 10 and tenth > self._said and done < total:
             self._said = tenth
-            say(f"{self._title}: {done} of {total} calls")
+            say(f"{self._title}: {done} of {total} {self._unit}")

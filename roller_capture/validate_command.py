@@ -3,26 +3,33 @@
 A run is checked as Resume checks it (`roller_capture.runs.check`): configuration, books, recorded hashes, attempts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.integrity import Finding
+from roller_capture.many_attempts import MANY, Tally
+from roller_capture.pool import THIS_PROCESS, Ask, Job, Pool, Workers
 from roller_capture.publication import MANIFEST
-from roller_capture.published import find_attempts, read_manifest
+from roller_capture.published import find_attempts, is_damaged, read_manifest, why_unpublished
 from roller_capture.replay import validate_published
 from roller_capture.reports import Checked, annotation_lines, write_junit
 from roller_capture.runs.books import SAMPLE_FILE, manifest_digest
 from roller_capture.runs.check import AttemptReport, AttemptStatus, SampleReport, check_run, is_run
 from roller_capture.runs.configuration import RUN_FILE, RunMode
 from roller_capture.runs.outside_books import recorded_hash_problem
-from roller_capture.terminal import answer, say
+from roller_capture.runs.pooled_check import pooled_checks
+from roller_capture.terminal import answer, progress, say
 
-_NOT_PUBLISHED: Final = "is not published: run roller-capture finalize on it"
 _NOTHING_RECORDED: Final = "its newest attempt ended before anything was recorded: go on with collect --resume"
+
+
+Found = Callable[[Checked], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class ValidateRequest:
     as_json: bool = False
     junit: Path | None = None
     github: bool = False
+    workers: Workers = THIS_PROCESS
 
 
 def run_validate(request: ValidateRequest) -> int:
@@ -42,18 +50,21 @@ def run_validate(request: ValidateRequest) -> int:
     if request.as_json and request.github:
         raise RollerError("--json and --github both write to stdout: give one of them", exit_code=2)
     results: list[Checked] = []
+    tally = Tally("validate")
+    worst = 0
 
     def found(result: Checked) -> None:
-        results.append(result)
-        if not request.as_json or result.kind == "path":
-            _say(result)
-        if request.github:
-            for line in annotation_lines(result):
-                answer(line)
+        nonlocal worst
+        worst = max(worst, result.exit_code)
+        _tell(result, request, tally)
+        if request.as_json or request.junit is not None:  # else memory does not grow with the attempts
+            results.append(result)
 
-    for path in request.paths:
-        _check(path, request, found)
-    worst = max((result.exit_code for result in results), default=0)
+    with request.workers.pool() if request.workers.are_needed else nullcontext() as pool:
+        for path in request.paths:
+            _check(path, request, pool, found)
+    for line in tally.lines():
+        say(line)
     if request.as_json:
         answer(json_text.dumps_ascii(_document(results, valid=worst == 0)))
     if request.junit is not None:
@@ -61,23 +72,62 @@ def run_validate(request: ValidateRequest) -> int:
     return worst
 
 
-def _check(path: Path, request: ValidateRequest, found: Callable[[Checked], None]) -> None:
+def _tell(result: Checked, request: ValidateRequest, tally: Tally) -> None:
+    if not request.as_json or result.kind == "path":
+        _say(result)
+    if request.github:
+        for line in annotation_lines(result):
+            answer(line)
+    if not result.is_good:
+        reason = f"{result.findings[0].file}: {result.findings[0].message}" if result.findings else result.status
+        tally.fail(f"{result.kind}s {result.status}", result.path, reason)
+    elif result.kind == "attempt":
+        tally.count(f"attempts {result.status}")
+
+
+def _check(path: Path, request: ValidateRequest, pool: Pool | None, found: Found) -> None:
     try:
         if is_run(path):
-            _check_run(path, request, found)
+            _check_run(path, request, pool, found)
             return
         attempts = find_attempts(path)
     except RollerError as error:
         found(Checked("path", path, "error", (Finding("", str(error)),), exit_code=error.exit_code))
         return
-    for attempt in attempts:
-        found(_attempt(attempt, request))
+    with progress(f"validate {path}", "attempts") if len(attempts) >= MANY else nullcontext() as bar:
+        for number, result in enumerate(_attempts(attempts, request, pool), 1):
+            found(result)
+            if bar is not None:
+                bar(number, len(attempts))
+
+
+def _attempts(attempts: Sequence[Path], request: ValidateRequest, pool: Pool | None) -> Iterator[Checked]:
+    if pool is None:
+        yield from (_attempt(attempt, request) for attempt in attempts)
+        return
+    jobs = (Job(str(attempt), partial(_attempt_job, attempt, request), attempt) for attempt in attempts)
+    for attempt, result in pool.each(jobs):
+        if isinstance(result, RollerError):
+            yield Checked("attempt", attempt, "invalid", (_unchecked(result),))
+        else:
+            yield result
+
+
+def _unchecked(error: RollerError) -> Finding:
+    return Finding("", f"could not be checked: {error}")
+
+
+def _attempt_job(attempt: Path, request: ValidateRequest, _ask: Ask) -> Checked:
+    return _attempt(attempt, request)
 
 
 def _attempt(attempt: Path, request: ValidateRequest) -> Checked:
     """An attempt on its own; its run, where it has one, knows its manifest's hash."""
     if not (attempt / MANIFEST).exists():
-        return _unfinished("attempt", attempt, Finding(attempt.name or ".", _NOT_PUBLISHED), request)
+        finding = Finding(attempt.name or ".", why_unpublished(attempt))
+        if is_damaged(attempt):
+            return Checked("attempt", attempt, "invalid", (finding,))
+        return _unfinished("attempt", attempt, finding, request)
     findings = validate_published(attempt, deep=request.deep)
     if not findings:
         problem = recorded_hash_problem(attempt.absolute(), manifest_digest(attempt))
@@ -86,16 +136,22 @@ def _attempt(attempt: Path, request: ValidateRequest) -> Checked:
     return Checked("attempt", attempt, "invalid" if findings else "valid", tuple(findings), capture_status=status)
 
 
-def _check_run(run_dir: Path, request: ValidateRequest, found: Callable[[Checked], None]) -> None:
+def _check_run(run_dir: Path, request: ValidateRequest, pool: Pool | None, found: Found) -> None:
+    samples = 0
+
     def each(sample: SampleReport) -> None:
+        nonlocal samples
+        samples += 1
         for result in _sample(sample, request):
             found(result)
 
-    report = check_run(run_dir, deep=request.deep, on_sample=each)
+    checks = None if pool is None else pooled_checks(pool, deep=request.deep)
+    with progress(f"validate {run_dir}", "samples") as bar:
+        report = check_run(run_dir, deep=request.deep, on_sample=each, progress=bar, checks=checks, keep=False)
     findings = list(report.findings)
     if report.run is not None and report.run.mode is RunMode.UNCAPTURED:
         findings.append(Finding(RUN_FILE, "mode is uncaptured: there are no calls to validate"))
-    elif report.run is not None and not report.samples:
+    elif report.run is not None and not samples:
         findings.append(Finding(RUN_FILE, "the run holds no sample yet"))
     found(Checked("run", run_dir, "invalid" if findings else "valid", tuple(findings)))
 
@@ -115,7 +171,8 @@ def _sample(sample: SampleReport, request: ValidateRequest) -> Iterator[Checked]
 
 def _attempt_of(attempt: AttemptReport, sample: str, request: ValidateRequest) -> Checked:
     if attempt.status is AttemptStatus.UNFINISHED:
-        return _unfinished("attempt", attempt.place, Finding(attempt.place.name, _NOT_PUBLISHED), request, sample)
+        finding = Finding(attempt.place.name, why_unpublished(attempt.place))
+        return _unfinished("attempt", attempt.place, finding, request, sample)
     status = attempt.manifest["capture_status"] if attempt.manifest is not None and not attempt.findings else None
     return Checked(
         "attempt", attempt.place, attempt.status, tuple(attempt.findings), capture_status=status, sample=sample

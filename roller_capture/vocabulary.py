@@ -88,6 +88,7 @@ class HttpEnd(StrEnum):
     COMPLETE = "complete"  # the response message ended normally
     CUT_BY_CLIENT = "cut_by_client"
     CUT_BY_UPSTREAM = "cut_by_upstream"
+    CUT = "cut"  # it broke, and nothing tells which side broke it
     PROXY_STOPPED = "proxy_stopped"  # the proxy was told to stop while the call was open
     PROXY_KILLED = "proxy_killed"  # no end record: the recorder died
     UNREACHABLE = "unreachable"  # refused, DNS, TLS: no response head ever came
@@ -124,6 +125,11 @@ class CallErrorCode(StrEnum):
     IDENTITY_CONFLICT = "identity_conflict"
     CONTEXT_TOO_DEEP = "context_too_deep"
     CREDENTIAL_MASKED = "credential_masked"  # an echoed credential was masked in the stored response
+    IMPORT_CUT_SIDE_UNKNOWN = "import_cut_side_unknown"
+    IMPORT_BYTES_UNPROVEN = "import_bytes_unproven"
+    IMPORT_BODY_MISSING = "import_body_missing"
+    IMPORT_CREDENTIALS_UNKNOWN = "import_credentials_unknown"
+    IMPORT_ALTERED = "import_altered"
 
 
 class AttemptErrorCode(StrEnum):
@@ -151,6 +157,15 @@ class AttemptErrorCode(StrEnum):
     NO_REQUEST_SEEN = "no_request_seen"
     ADAPTER_FAILED = "adapter_failed"
     FILE_REFUSED = "file_refused"  # a link, a device, a path that leaves the folder
+    # What the file of another recorder does not prove (docs/import.md).
+    IMPORT_CALLS_UNPROVEN = "import_calls_unproven"  # that every request is in it
+    IMPORT_TIMING_UNKNOWN = "import_timing_unknown"  # when the pieces of responses came, and how many
+    IMPORT_SOURCE_DAMAGED = "import_source_damaged"  # a record of it that cannot be read
+    IMPORT_CUT_SIDE_UNKNOWN = "import_cut_side_unknown"
+    IMPORT_BYTES_UNPROVEN = "import_bytes_unproven"  # bodies are texts there, not the bytes of the wire
+    IMPORT_BODY_MISSING = "import_body_missing"
+    IMPORT_CREDENTIALS_UNKNOWN = "import_credentials_unknown"  # no key to look for in what answers echo
+    IMPORT_ALTERED = "import_altered"  # edited or replayed before it was saved
 
 
 class StatusReason(StrEnum):

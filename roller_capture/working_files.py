@@ -87,7 +87,8 @@ def _read_attempt_file(directory: Path, faults: list[AttemptFault]) -> dict[str,
             "capture_id": _capture_id(info.get("capture_id")) is not None,
             "harness": text(info.get("harness")) is not None,
             "started_at": number(info.get("started_at")) is not None,
-            "closed_at": info.get("closed_at") is None or number(info.get("closed_at")) is not None,
+            "closed_at": number(info.get("closed_at")) is not None
+            or (info.get("closed_at") is None and info.get("closed") is not True),
         }.items()
         if not holds
     ]

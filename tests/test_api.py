@@ -8,7 +8,7 @@ import pytest
 
 import roller_capture
 from roller_capture import InvalidAttemptError, iter_attempts, open_attempt
-from roller_capture.api import participants, tree
+from roller_capture.api import Usage, participants, tree
 from roller_capture.errors import RollerError
 from roller_capture.vocabulary import (
     Blocker,
@@ -20,7 +20,7 @@ from roller_capture.vocabulary import (
     RelationType,
     Role,
 )
-from tests.export.published import publish_calls
+from tests.export.published import publish_calls, three_protocols
 from tests.support.old_attempts import by_participant, without_lifecycle
 from tests.support.publish import lines, publish_family
 
@@ -142,6 +142,20 @@ def test_earlier_layouts_are_read_as_todays(attempt: Path, make_old: object) -> 
     assert [(call.call_id, call.context) for call in old.calls()] == calls
     assert len(old.relations) == len(today.relations)
     assert old.manifest["lifecycle"]["status"]
+
+
+def test_tokens_mean_the_same_in_every_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each provider has its own words for them; what it did not count is nobody's zero."""
+    publish_calls(tmp_path / "a", monkeypatch, three_protocols())
+    calls = list(open_attempt(tmp_path / "a").calls())
+    assert len({call.protocol for call in calls}) == 3
+    by_protocol = {call.protocol: call.tokens for call in calls}
+    assert by_protocol[Protocol.OPENAI_CHAT_COMPLETIONS] == Usage(input=3, output=4)
+    messages = next(call for call in calls if call.protocol is Protocol.ANTHROPIC_MESSAGES)
+    messages.record["usage"] = {"input_tokens": 3, "cache_read_input_tokens": 10, "output_tokens": 5}
+    assert messages.tokens == Usage(input=13, output=5, cache_read=10)
+    messages.record["usage"] = None
+    assert messages.tokens == Usage()
 
 
 def test_a_blocked_call_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

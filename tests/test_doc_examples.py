@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 from roller_capture.cli import app
 from tests.export.main.test_main import two_turns
+from tests.export.otel.receiver import receiver
 from tests.export.published import publish_calls, three_protocols
 
+COLLECTOR = "http://127.0.0.1:4318"
 DOCS = Path(__file__).parents[1] / "docs"
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -35,10 +37,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_blocks(name: str) -> None:
     """All commands, then all Python of a document, in one namespace as a reader would type it."""
-    for command in "".join(blocks(name, "sh")).splitlines():
-        program, *arguments = shlex.split(command)
-        assert program == "roller-capture"
-        assert CliRunner().invoke(app, arguments).exit_code == 0, command
+    with receiver() as collector:  # on a port that is free, in the place of the usual one
+        for command in "".join(blocks(name, "sh")).replace(COLLECTOR, collector.url).splitlines():
+            program, *arguments = shlex.split(command)
+            assert program == "roller-capture"
+            assert CliRunner().invoke(app, arguments).exit_code == 0, command
     names: dict[str, object] = {}
     for block in blocks(name, "python"):
         exec(compile(block, name, "exec"), names)

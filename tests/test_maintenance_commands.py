@@ -1,7 +1,6 @@
 """`prune` and `migrate` over single attempts and folders of them: a line each, and nobody stops the others."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,8 @@ import pytest
 from roller_capture.errors import RollerError
 from roller_capture.integrity import validate_attempt
 from roller_capture.migrate_command import migrate
-from roller_capture.prune_command import prune
+from roller_capture.prune_command import NoteHash, prune
+from roller_capture.runs.books import manifest_digest
 from roller_capture.vocabulary import DebugRetention
 from tests.support.old_attempts import by_participant
 from tests.support.publish import publish_family
@@ -57,14 +57,22 @@ def test_one_attempt_that_fails_stops_no_other(run: Path, capsys: pytest.Capture
 
 
 def test_the_books_of_a_run_are_told(run: Path) -> None:
-    """Each attempt by its own."""
-    told: dict[Path, str] = {}
+    """Each attempt by its own: what comes next before it is in place, and that it is, afterwards."""
+    told: list[tuple[str, Path, str, bool]] = []
 
-    def books_of(attempt: Path) -> Callable[[str], None]:
-        return lambda sha256: told.update({attempt: sha256})
+    def note(when: str) -> NoteHash:
+        return lambda attempt, sha256: told.append((when, attempt, sha256, (attempt / "raw").exists()))
 
-    prune([run], dry_run=False, books_of=books_of)
-    assert sorted(told) == [attempt_of(run, "one"), attempt_of(run, "two")]
+    prune([run], dry_run=False, before_swap=note("before"), after_swap=note("after"))
+    hashes = {name: manifest_digest(attempt_of(run, name)) for name in ("one", "two")}
+    assert told == [
+        (when, attempt_of(run, name), hashes[name], when == "before")
+        for name in ("one", "two")
+        for when in ("before", "after")
+    ]
+    told.clear()
+    prune([run], dry_run=False, after_swap=note("after"))
+    assert told == []
 
 
 def test_a_folder_of_old_attempts_is_migrated_to_the_same_places(run: Path, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_two_at_once_do_not_meet(attempt: Path) -> None:
 def test_an_attempt_that_was_never_published_is_refused(tmp_path: Path) -> None:
     """It has nothing but raw files."""
     AttemptBuilder(tmp_path / "attempt").build()
-    with pytest.raises(RollerError, match=r"manifest\.json"):
+    with pytest.raises(RollerError, match="is not published: run roller-capture finalize"):
         prune_attempt(tmp_path / "attempt")
     shutil.rmtree(tmp_path / "attempt")
     with pytest.raises(RollerError, match="cannot be opened"):

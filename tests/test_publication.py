@@ -4,8 +4,9 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,3 +191,75 @@ def test_foreign_files_in_the_attempt_are_refused_before_anything_is_published(
     assert builder.work.is_dir()
     (tmp_path / name).rmdir()
     finalize_attempt(tmp_path, FULL)
+
+
+@pytest.mark.parametrize("crash_at", range(1, 9))
+def test_a_crash_while_tidying_up_is_finished_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
+) -> None:
+    """What is left of `work/` is known for a leftover, however little it is."""
+    builder = family_attempt(tmp_path)
+    builder.build()
+    use_capture(monkeypatch, family_capture())
+    removals = [0]
+
+    def step(original: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: Any, **kwargs: Any) -> None:
+            removals[0] += (tmp_path / "manifest.json").exists()
+            if removals[0] == crash_at:
+                raise Crash
+            original(*args, **kwargs)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", step(os.unlink))
+        patch.setattr(os, "rmdir", step(os.rmdir))
+        with pytest.raises(Crash):
+            finalize_attempt(tmp_path, FULL)
+    assert finalize_attempt(tmp_path, FULL).already_published
+    assert validate_attempt(tmp_path, deep=True) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "calls.jsonl",
+        "manifest.json",
+        "raw",
+        "relations.jsonl",
+    ]
+
+
+@pytest.mark.parametrize(("code", "message"), [(errno.EIO, r"Input/output error"), (errno.EMFILE, "raise the limit")])
+def test_whatever_the_disk_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
+) -> None:
+    """No traceback; nothing is published, and everything is there for the next run."""
+    family_attempt(tmp_path).build()
+    use_capture(monkeypatch, family_capture())
+
+    def fails(_descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        refusal = f"nothing was published, .*{message}.* run roller-capture finalize .* again"
+        with pytest.raises(RollerError, match=refusal):
+            finalize_attempt(tmp_path, FULL)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+    assert not finalize_attempt(tmp_path, FULL).already_published
+
+
+def test_a_disk_that_fails_after_publication_is_not_said_to_have_published_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt is there; only the working files could not be removed."""
+    family_attempt(tmp_path).build()
+    use_capture(monkeypatch, family_capture())
+
+    def fails(_attempt_dir: Path, _name: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "remove_working_files", fails)
+        with pytest.raises(RollerError, match="it is published, but not tidied up, Read-only file system"):
+            finalize_attempt(tmp_path, FULL)
+    assert finalize_attempt(tmp_path, FULL).already_published
+    assert not (tmp_path / "work").exists()

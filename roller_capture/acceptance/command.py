@@ -13,14 +13,17 @@ from rich.table import Table
 
 from roller_capture import json_text
 from roller_capture.acceptance.expected import SCENARIO_NAMES, Cell, NotApplicable, Plan
-from roller_capture.acceptance.judge import differences
+from roller_capture.acceptance.judge import accounting_differences, differences
 from roller_capture.acceptance.real_service import real_differences
 from roller_capture.acceptance.run import MODEL, RunFailedError, Setting, run_cell, run_real
 from roller_capture.acceptance.truth_table import TruthTable
+from roller_capture.collect.checks import check_seconds
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
 from roller_capture.launchers import find_launcher
 from roller_capture.launchers.binaries import find_binary
+from roller_capture.launchers.refusal import check_protocol
+from roller_capture.paths import full_path
 from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.terminal import answer, print_table, safe, say
 
@@ -71,9 +74,12 @@ class AcceptanceRequest:
 
 def run_acceptance(request: AcceptanceRequest) -> int:
     """Runs, prints a row as each is known, then the whole; the exit code. Raises `RollerError` for a wrong call."""
+    check_seconds("--timeout", request.timeout)
     plan = find_plan(request.harness)
     names = _names(request, plan)
-    binary = find_binary(request.harness, find_launcher(request.harness), request.harness_bin)
+    launcher = find_launcher(request.harness)
+    check_protocol(request.protocol, request.harness, launcher.traits)
+    binary = find_binary(request.harness, launcher, request.harness_bin)
     rows: list[Row] = []
     with _directory(request.keep) as directory:
         setting = Setting(request.harness, binary, directory, request.timeout, request.protocol)
@@ -84,7 +90,7 @@ def run_acceptance(request: AcceptanceRequest) -> int:
             for difference in row.differences:
                 say(f"  {safe(difference)}")
     if request.as_json:
-        answer(json_text.dumps_indented([asdict(row) for row in rows]).decode())
+        answer(json_text.dumps_ascii([asdict(row) for row in rows]))
     else:
         print_table(_table(rows))
     return int(any(row.result is Result.FAILED for row in rows))
@@ -128,7 +134,8 @@ def judge_cell(plan: Plan, setting: Setting, name: str) -> Row:
     except RunFailedError as error:
         return Row(*head, **facts, result=Result.FAILED, differences=[str(error)])
     table = TruthTable(capture, plan.delegation_tools, plan.plain_tool_id)
-    found = differences(table, cell.expected)
+    strength = plan.coverage_in.get(protocol, plan.coverage)
+    found = [*differences(table, cell.expected), *accounting_differences(table, cell.expected, strength)]
     return Row(
         *head,
         **facts,
@@ -148,7 +155,8 @@ def _rows(plan: Plan, names: tuple[str, ...], setting: Setting) -> Iterator[Row]
 
 
 def _real_rows(request: AcceptanceRequest, plan: Plan, setting: Setting) -> Iterator[Row]:
-    say("one delegation, against a real service: judged by what needs no script")
+    asked = "one delegation" if plan.delegates else "one tool call"
+    say(f"{asked}, against a real service: judged by what needs no script")
     protocol = request.protocol or find_launcher(request.harness).traits.protocols[0].value
     head = (request.harness, setting.binary.version, "real-service", protocol, request.model or "the harness's own")
     try:
@@ -156,7 +164,7 @@ def _real_rows(request: AcceptanceRequest, plan: Plan, setting: Setting) -> Iter
     except RunFailedError as error:
         yield Row(*head, Result.FAILED, differences=[str(error)])
         return
-    found, calls, relations, unattributed = real_differences(attempt, validation)
+    found, calls, relations, unattributed = real_differences(attempt, validation, delegates=plan.delegates)
     result = Result.FAILED if found else Result.PASSED
     yield Row(*head, result, None, calls, relations, 0, unattributed, found)
 
@@ -179,7 +187,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RollerError(f"{keep}: cannot be made ({error.strerror})", exit_code=2) from None
-    yield keep.absolute()
+    yield full_path(keep)
 
 
 def _table(rows: list[Row]) -> Table:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.vocabulary import CoverageStrength
 
 SCENARIO_NAMES = (
     "ordinary",
@@ -68,6 +69,11 @@ class Expected:
     errors: tuple[str, ...] = ()
     unattributed: int = 0
     execution: str = "completed"
+    purposes: Mapping[str, int] = field(default_factory=dict)
+    """How many calls were made for something else than an agent's turn, by purpose; `unknown` are those that the
+    harness marks by nothing: often calls that failed or were cut."""
+    surplus: int = 0
+    """Completed calls of which the harness keeps no record."""
 
 
 class NotApplicableReason(StrEnum):
@@ -75,11 +81,7 @@ class NotApplicableReason(StrEnum):
 
     NO_DELEGATION = "no_delegation"  # the bundled profile has no subagents at all
     NO_BACKGROUND = "no_background"  # delegations are always waited for
-    NO_NESTING = "no_nesting"  # a child cannot delegate
     NO_RESUMED_CHILD = "no_resumed_child"  # a child that has ended cannot be given more to do
-    NO_TOOL_CONFIGS = "no_tool_configs"  # all agents have the same tools and model
-    NO_COMPACTION = "no_compaction"  # nothing makes it compact without a person
-    NO_SESSION_RESUME = "no_session_resume"  # a second process begins a new session
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ class Plan:
     """What a person would write so that a real model delegates once, for runs against a real service."""
     request_options: tuple[str, ...] = ()
     """Further options of `collect` for that run."""
+    delegates: bool = True
+    """Whether it can delegate at all."""
+    coverage: CoverageStrength = CoverageStrength.PER_ID
+    """How native outputs are compared with calls, in each protocol that `coverage_in` does not name."""
+    coverage_in: Mapping[str, CoverageStrength] = field(default_factory=dict)
     arguments: Callable[[Scenario], tuple[str, ...]] = no_arguments
     """How the harness is told what a script needs of it (`Scenario.environment`), since `collect` hands no variables
     on: as further arguments of the harness."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from roller_capture.acceptance.expected import Expected
 from roller_capture.acceptance.truth_table import ComparisonError, Relation, TruthTable
+from roller_capture.vocabulary import CoverageStatus, CoverageStrength, Purpose
 
 
 def differences(table: TruthTable, expected: Expected) -> list[str]:
@@ -13,6 +14,12 @@ def differences(table: TruthTable, expected: Expected) -> list[str]:
     for check in (_calls, _participants, _relations, _pointers, _status, _exportable, _valid):
         found += _guarded(check, table, expected)
     return found
+
+
+def accounting_differences(table: TruthTable, expected: Expected, strength: CoverageStrength) -> list[str]:
+    """What is wrong with the account of all calls: what each was made for, and that native outputs and calls cover one
+    another. `strength` is how they must have been compared."""
+    return [*_purposes(table, expected), *_coverage(table, expected, strength)]
 
 
 def _guarded(
@@ -79,6 +86,25 @@ def _pointers(table: TruthTable, _expected: Expected) -> Iterator[str]:
         return
     if any(item in (None, "") for _, item in table.context_items[:count]):
         yield "a context pointer leads to something empty"
+
+
+def _purposes(table: TruthTable, expected: Expected) -> Iterator[str]:
+    """What calls were made for, where that is no agent's turn."""
+    got = Counter(call["purpose"] for call in table.capture.calls if call["purpose"] != Purpose.AGENT)
+    if got != Counter(expected.purposes):
+        yield f"calls that are no agent's turns are {dict(sorted(got.items()))}, not {dict(expected.purposes)}"
+
+
+def _coverage(table: TruthTable, expected: Expected, strength: CoverageStrength) -> Iterator[str]:
+    """Each native output has its call, by the key that the harness has; and each answer that the provider gave whole
+    its native output, but for those of which the harness keeps none."""
+    got = table.capture.manifest["capabilities"]["native_output_coverage"]
+    if (got["strength"], got["status"]) != (strength, CoverageStatus.COMPLETE):
+        yield f"coverage is {got['status']} by {got['strength']}, not complete by {strength.value}"
+    whole = sum(record.answered_whole for record in table.capture.truth)
+    if got["expected"] + expected.surplus < whole or got["surplus_calls"] != expected.surplus:
+        told = f"{got['expected']} native outputs and {got['surplus_calls']} calls without one"
+        yield f"of {whole} whole answers there are {told}, not {expected.surplus} without one"
 
 
 def _status(table: TruthTable, expected: Expected) -> Iterator[str]:

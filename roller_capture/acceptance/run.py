@@ -92,9 +92,9 @@ def _command(
 
 
 def _environment(harness: str, key: str) -> dict[str, str]:
-    variable = find_launcher(harness).traits.key_variables[0]
+    """The key in every variable in which this harness may look for it; which one that is depends on the protocol."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROLLER_")}
-    return {**kept, variable: key}
+    return {**kept, **dict.fromkeys(find_launcher(harness).traits.key_variables, key)}
 
 
 def _workdir(directory: Path, files: Mapping[str, str]) -> list[str]:

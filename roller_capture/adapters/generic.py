@@ -161,7 +161,11 @@ class _Agents:
             self._note_origin(agent, as_id(record.get("parent")), tool_id, line.number, evidence)
         elif kind == "output":
             purpose = _PURPOSES.get(as_text(record.get("purpose", "agent")) or "")
-            agent.outputs.append((as_id(record.get("response_id")), purpose or Purpose.UNKNOWN, evidence))
+            response_id = as_id(record.get("response_id"))
+            if response_id is not None and any(response_id == known for known, *_ in agent.outputs):
+                reason = "two outputs of one agent have the same id, so that one call could stand for both"
+                self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=LOG_NAME, line=line.number)
+            agent.outputs.append((response_id, purpose or Purpose.UNKNOWN, evidence))
             return purpose is not None
         elif kind == "ended":
             status = _ENDS.get(as_text(record.get("status")) or "")
@@ -224,6 +228,8 @@ class _Relations:
         self.probes: list[ContextProbe] = []
         self.delivered: set[tuple[str, str]] = set()
         """Child and delegation of each result that came back."""
+        self.contradicted: set[str] = set()
+        """Children of which the log tells two ends of one delegation."""
         self._agents = agents
         self._gaps = gaps
         for agent in agents.values():
@@ -235,14 +241,20 @@ class _Relations:
             self.relations.append(
                 NativeRelation(RelationType.SPAWN, parent, child.session, tool_id, (evidence,), delegation=number)
             )
+        returns: dict[str, list[_Return]] = {}
         for item in child.returns:
             about = self._delegation(child, item.tool_id, item.evidence)
             if about is not None:
-                self._return(child, parent, about, item)
+                returns.setdefault(about, []).append(item)
+        for tool_id, items in returns.items():
+            self._returns(child, parent, tool_id, items)
+        endings: dict[str, list[_Ending]] = {}
         for ending in child.endings:
             about = self._delegation(child, ending.tool_id, ending.evidence)
-            if about is not None and ending.status is not ExecutionStatus.INTERRUPTED:
-                self._ending(child, parent, about, ending)
+            if about is not None:
+                endings.setdefault(about, []).append(ending)
+        for tool_id, ends in endings.items():
+            self._endings(child, parent, tool_id, ends)
 
     def _delegation(self, child: _Agent, named: str | None, evidence: Evidence) -> str | None:
         """The delegation that an event is about: the one it names, else the only one. It must be the child's."""
@@ -255,6 +267,25 @@ class _Relations:
             reason = f"an event of agent {child.session} names none of its delegations"
             self._unproven(reason, evidence)
         return None
+
+    def _returns(self, child: _Agent, parent: str, tool_id: str, items: list[_Return]) -> None:
+        """What came back of one delegation. The result of its tool call is one thing, and reached one agent."""
+        by_result = [item for item in items if item.run_id is None]
+        said = {(item.launched, item.to) for item in by_result}
+        if len(said) > 1:
+            self._unproven(f"a tool result of agent {child.session} is said to be two things", by_result[1].evidence)
+            items = [item for item in items if item.run_id is not None]
+        for item in {(item.launched, item.to, item.run_id, item.text): item for item in reversed(items)}.values():
+            self._return(child, parent, tool_id, item)
+
+    def _endings(self, child: _Agent, parent: str, tool_id: str, ends: list[_Ending]) -> None:
+        """How one delegation ended, if the log says one thing of it."""
+        if len({(ending.status, ending.outcome) for ending in ends}) > 1:
+            reason = f"a delegation of agent {child.session} is said to have ended in two ways"
+            self._unproven(reason, ends[1].evidence)
+            self.contradicted.add(child.session)
+        elif ends[0].status is not ExecutionStatus.INTERRUPTED:
+            self._ending(child, parent, tool_id, ends[0])
 
     def _return(self, child: _Agent, parent: str, tool_id: str, item: _Return) -> None:
         if item.to is not None and item.to not in self._agents:
@@ -350,11 +381,12 @@ def _name_roots(source: AdapterInput, everyone: Iterable[_Agent], gaps: GapLog) 
 
 
 def _participant(agent: _Agent, found: _Relations, *, log_read: bool) -> NativeParticipant:
-    status = agent.endings[-1].status if agent.endings else ExecutionStatus.UNKNOWN
+    is_known = bool(agent.endings) and agent.session not in found.contradicted
+    status = agent.endings[-1].status if is_known else ExecutionStatus.UNKNOWN
     lifecycle = LifecycleStatus.UNKNOWN
     if not agent.parents:
         lifecycle = LifecycleStatus.COMPLETE
-    elif log_read:
+    elif log_read and agent.session not in found.contradicted:
         returned = all((agent.session, tool_id) in found.delivered for tool_id in agent.delegations)
         settled = bool(agent.endings) and bool(agent.delegations) and returned
         lifecycle = LifecycleStatus.COMPLETE if settled else LifecycleStatus.PENDING

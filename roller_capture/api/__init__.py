@@ -7,6 +7,7 @@ from roller_capture.api.attempt import Attempt, InvalidAttemptError, iter_attemp
 from roller_capture.api.calls import Call
 from roller_capture.api.participants import Participant, Relation
 from roller_capture.api.tree import Agent
+from roller_capture.token_usage import Usage
 
 __all__ = [
     "Agent",
@@ -15,6 +16,7 @@ __all__ = [
     "InvalidAttemptError",
     "Participant",
     "Relation",
+    "Usage",
     "iter_attempts",
     "open_attempt",
 ]

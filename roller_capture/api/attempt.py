@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,9 @@ from roller_capture.api.tree import Agent, tree_of
 from roller_capture.errors import RollerError
 from roller_capture.integrity import Finding, validate_attempt
 from roller_capture.old_layouts import Layout, OldAttempt, layout_of, read_old_attempt
-from roller_capture.publication import CALLS, MANIFEST, RELATIONS
-from roller_capture.published import find_attempts, read_manifest, relation_lines
+from roller_capture.publication import CALLS, COMPRESSED_CALLS, MANIFEST, RELATIONS
+from roller_capture.published import calls_path, find_attempts, read_manifest, relation_lines, require_published
+from roller_capture.runs.newest import superseded
 from roller_capture.schemas import schema_findings
 from roller_capture.vocabulary import CaptureStatus, ExecutionStatus, Role
 
@@ -115,28 +116,33 @@ def open_attempt(path: Path | str, *, validate: bool = True) -> Attempt:
     path = Path(path)
     if not path.is_dir():
         raise RollerError(f"{path}: there is no such folder", exit_code=2)
-    if not (path / MANIFEST).exists():
-        raise RollerError(f"{path}: is not published: run roller-capture finalize on it")
-    identity = _identity(path / CALLS)
+    require_published(path)
+    identities = {name: _identity(path / name) for name in (CALLS, COMPRESSED_CALLS)}
     findings = validate_attempt(path) if validate else []
     if findings:
         raise InvalidAttemptError(path, findings)
     try:
-        return _opened(path, identity)
+        return _opened(path, identities)
     except (OSError, json_text.JsonError, KeyError, TypeError, ValueError) as error:
         raise RollerError(f"{path}: cannot be read ({error})") from None
 
 
-def iter_attempts(path: Path | str, *, validate: bool = True) -> Iterator[Attempt]:
-    """The attempts of a run directory, or of a folder of attempts, in the order of their paths.
+def iter_attempts(path: Path | str, *, validate: bool = True, all_attempts: bool = False) -> Iterator[Attempt]:
+    """The attempts of a run directory, or of a folder of attempts, in the order of their paths. Of a sample that was
+    made again only the newest is told, by the run's books, unless `all_attempts` are wanted.
 
-    Raises like `open_attempt`, at the first attempt that cannot be opened.
+    Raises like `open_attempt`, at the first attempt that cannot be opened, and `RollerError` for damaged books of a
+    sample with several attempts.
     """
-    for attempt in find_attempts(Path(path)):
+    attempts = find_attempts(Path(path))
+    older = frozenset() if all_attempts else superseded(attempts)
+    for attempt in attempts:
+        if attempt in older:
+            continue
         yield open_attempt(attempt, validate=validate)
 
 
-def _opened(path: Path, identity: FileIdentity | None) -> Attempt:
+def _opened(path: Path, identities: Mapping[str, FileIdentity | None]) -> Attempt:
     manifest = read_manifest(path)
     sha256 = hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
     layout = layout_of(path, manifest)
@@ -144,7 +150,8 @@ def _opened(path: Path, identity: FileIdentity | None) -> Attempt:
         raise RollerError(f"{path / MANIFEST}: a format that this version does not know")
     if layout is Layout.CURRENT and "lifecycle" in manifest:
         relations = [record for _, record in relation_lines(path / RELATIONS)]
-        calls = functools.partial(_calls, path / CALLS, identity)
+        file = calls_path(path, manifest)
+        calls = functools.partial(_calls, file, identities[file.name])
     else:
         old = read_old_attempt(path, layout, manifest)
         manifest = old.known_manifest()

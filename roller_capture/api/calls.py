@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.call_heads import CallFile, Place
+from roller_capture.calls_file import FrameCache, open_calls
 from roller_capture.errors import RollerError
 from roller_capture.published import split_line
+from roller_capture.token_usage import Usage, usage_of
 from roller_capture.vocabulary import Blocker, ExportStatus, Protocol, Purpose
-
-_PIECE: Final = 64 * 1024 * 1024
 
 
 class FileIdentity(NamedTuple):
@@ -81,6 +81,11 @@ class Call:
         return self.record["output"]
 
     @property
+    def tokens(self) -> Usage:
+        """What the service counted, in one meaning for all protocols; `record["usage"]` has its own words."""
+        return usage_of(self.protocol, self.record["usage"])
+
+    @property
     def context_text(self) -> bytes:
         """The request body's own JSON text, read anew each time. Raises `RollerError` when the file has changed."""
         return self._read_context()
@@ -92,14 +97,15 @@ class Call:
 
 
 def calls_of_file(path: Path, expected: FileIdentity) -> Iterator[Call]:
-    """The calls of calls.jsonl. Raises `RollerError` when it is not the expected file, or a line is damaged."""
+    """The calls of a file of calls. Raises `RollerError` when it is not the expected file, or a line is damaged."""
+    cache = FrameCache()
     try:
-        with CallFile(path) as file:
+        with CallFile(path, cache) as file:
             _check(path, file.status, expected)
             for head in file.heads(trust_lengths=False):
                 if head.head is None or head.problem is not None or head.place is None:
                     raise RollerError(f"{path}:{head.number}: {head.problem}")
-                yield Call(head.head, _ContextReader(path, expected, head.place))
+                yield Call(head.head, _ContextReader(path, expected, head.place, cache))
             _check(path, path.stat(), expected)
     except OSError as error:
         raise RollerError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -112,29 +118,18 @@ class _ContextReader:
     path: Path
     expected: FileIdentity
     place: Place
+    cache: FrameCache
 
     def __call__(self) -> bytes:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
-                _check(self.path, os.fstat(descriptor), self.expected)
+            with open_calls(self.path, self.cache) as calls:
+                _check(self.path, calls.status, self.expected)
                 if self.place.context is not None:
-                    return _read(descriptor, self.place.context, self.place.end - 1)
-                line = _read(descriptor, self.place.start, self.place.end)
-            finally:
-                os.close(descriptor)
+                    return calls.read(self.place.context, self.place.end - 1)
+                line = calls.read(self.place.start, self.place.end)
         except OSError as error:
             raise RollerError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         return bytes(split_line(line)[1])
-
-
-def _read(descriptor: int, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end`; one `pread` gives 2 GiB at most."""
-    pieces: list[bytes] = []
-    while start < end and (piece := os.pread(descriptor, min(_PIECE, end - start), start)):
-        pieces.append(piece)
-        start += len(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _check(path: Path, status: os.stat_result, expected: FileIdentity) -> None:

@@ -6,13 +6,12 @@ every way out; the guard keeps it when this process is killed.
 
 import contextlib
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roller_capture.capture_protocol import Gap
 from roller_capture.collect import native_logs
@@ -20,16 +19,25 @@ from roller_capture.collect.api_base import ApiBase
 from roller_capture.collect.credentials import Keys
 from roller_capture.collect.guard import Guard, Guarded
 from roller_capture.collect.native_logs import NativeStore, NotSavedError
-from roller_capture.collect.private_folder import PrivateFolder, make_private_folder, remove_private_folder
+from roller_capture.collect.private_folder import (
+    PrivateFolder,
+    make_private_folder,
+    no_temporary_room,
+    remove_private_folder,
+    temporary_trouble,
+)
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.collect.turns import RunOutcome, TurnFiles, TurnLimits, TurnRunner, tail_of
 from roller_capture.collect.waiting import Cause, process_descriptor
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher, LaunchSettings
 from roller_capture.proxy_process import ProxyProcess
-from roller_capture.terminal import say
+from roller_capture.terminal import safe, say
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus, Protocol
 from roller_capture.working_files import RecordedCall
+
+_LONGEST_LINE: Final = 300
+"""Characters that are shown of a line of the harness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,13 @@ class AttemptResult:
     errors: tuple[Gap, ...]
     stderr_tail: str
 
+    @property
+    def last_words(self) -> list[str]:
+        """The last lines of the harness's error output, when it did not end well; fit to be shown."""
+        if self.outcome.execution_status is ExecutionStatus.COMPLETED:
+            return []
+        return [safe(line)[:_LONGEST_LINE] for line in self.stderr_tail.splitlines() if line.strip()]
+
 
 class AttemptRunner:
     """Runs one attempt up to the point where it can be finalized."""
@@ -90,6 +105,8 @@ class AttemptRunner:
         self._name = str(plan.attempt)
         self.has_started = False
         """Whether a process of the harness was started."""
+        self.is_guarded = False
+        """Whether the watchdog would put it in order now."""
 
     def run(self, on_private_folder: Callable[[Path], None], tick: Callable[[], None] | None = None) -> AttemptResult:
         """Runs it. `on_private_folder` is told where the harness's home will be.
@@ -100,13 +117,13 @@ class AttemptRunner:
         try:
             private = make_private_folder()
         except OSError as error:
-            raise _no_temporary_room(error) from None
+            raise no_temporary_room(error) from None
         on_private_folder(private.root)
         try:
             result = self._run_in(private, tick)
         except UnsavedError as error:
             if error.is_kept:
-                self._guard.release(self._name)
+                self._release()
             else:
                 self._put_away(private)
             raise
@@ -118,8 +135,16 @@ class AttemptRunner:
         return result
 
     def _put_away(self, private: PrivateFolder) -> None:
-        self._guard.release(self._name)
+        self._release()
         remove_private_folder(private.root)
+
+    def _watch(self, guarded: Guarded) -> None:
+        self.is_guarded = True
+        self._guard.watch(self._name, guarded)
+
+    def _release(self) -> None:
+        self._guard.release(self._name)
+        self.is_guarded = False
 
     def _run_in(self, private: PrivateFolder, tick: Callable[[], None] | None) -> AttemptResult:
         guarded = Guarded(
@@ -145,7 +170,7 @@ class AttemptRunner:
                 nonlocal guarded
                 self.has_started = True
                 guarded = replace(guarded, keepers=(*guarded.keepers, pid))
-                self._guard.watch(self._name, guarded)
+                self._watch(guarded)
 
             try:
                 self._plan.launcher.prepare(settings)
@@ -160,7 +185,7 @@ class AttemptRunner:
     def _proxy(self, guarded: Guarded) -> Iterator[tuple[str | None, Guarded, int | None]]:
         """The recording proxy, or nothing in an uncaptured run: the harness's base URL, what to guard, a descriptor."""
         base = self._plan.api_base
-        self._guard.watch(self._name, guarded)
+        self._watch(guarded)
         if not self._plan.captured or base is None:
             yield (None if base is None else base.url), guarded, None
             return
@@ -171,7 +196,7 @@ class AttemptRunner:
         def watch(proxy: ProxyProcess) -> None:
             nonlocal watched
             watched = replace(guarded, proxy=proxy.pid, proxy_folder=str(proxy.private_folder))
-            self._guard.watch(self._name, watched)
+            self._watch(watched)
 
         plan = self._plan
         proxy = ProxyProcess(plan.attempt, plan.harness, base.origin, options, keys.proxy_environment, watch)
@@ -188,8 +213,12 @@ class AttemptRunner:
         try:
             proxy.start()
         except OSError as error:
-            raise _no_temporary_room(error) from None
-        except RollerError as error:  # the recorder's advice is for those who start it by hand
+            raise no_temporary_room(error) from None
+        except RollerError as error:
+            trouble = temporary_trouble()  # then the proxy had no room for a word, either
+            if trouble is not None:
+                raise no_temporary_room(trouble) from None
+            # The recorder's advice is for those who start it by hand.
             message = str(error).replace("another attempt directory", "another run directory with --run-dir")
             raise RollerError(message, exit_code=error.exit_code) from None
 
@@ -258,14 +287,6 @@ class AttemptRunner:
             status = outcome.execution_status
             told = error.told(plan.attempt, private.root, private.home, status, captured=plan.captured)
             raise UnsavedError(told, status, is_kept=not error.is_gone) from None
-
-
-def _no_temporary_room(error: OSError) -> RollerError:
-    where = tempfile.gettempdir()
-    return RollerError(
-        f"{where}: no temporary folder can be made ({error.strerror}): make room, or name another folder with TMPDIR",
-        exit_code=2,
-    )
 
 
 def _trusted_authority() -> list[str]:

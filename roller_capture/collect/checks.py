@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from roller_capture.collect.api_base import ApiBase, parse_api_base
-from roller_capture.collect.credentials import Keys, choose_keys
+from roller_capture.collect.credentials import Keys, choose_keys, usual_key_variable
+from roller_capture.collect.private_folder import no_temporary_room, temporary_trouble
 from roller_capture.collect.request import CollectRequest
 from roller_capture.errors import RollerError
+from roller_capture.harnesses import HARNESSES
 from roller_capture.launchers import Launcher, LauncherTraits, find_launcher
 from roller_capture.launchers.binaries import Binary, find_binary
+from roller_capture.launchers.refusal import check_protocol, no_model
+from roller_capture.paths import full_path
 from roller_capture.runs.directory import check_new, check_old
 from roller_capture.runs.samples_file import SampleSpec, prompt_problem, read_samples
 from roller_capture.vocabulary import Protocol
@@ -24,6 +28,7 @@ FIRST_SAMPLE: Final = "sample-0001"
 """The id of a run's only sample, that of `--prompt`."""
 
 MOST_JOBS: Final = 128
+MOST_SECONDS: Final = 10_000_000
 _OPEN_FILES: Final = 100
 _OPEN_FILES_EACH: Final = 12
 
@@ -38,6 +43,8 @@ class CheckedRequest:
     keys: Keys
     key_variable: str
     protocol: Protocol
+    stated_protocol: Protocol | None
+    """`protocol`, unless nobody knows what the harness speaks."""
     run_dir: Path
     workdir: Path | None
     samples: tuple[SampleSpec, ...]
@@ -50,11 +57,9 @@ def check_request(request: CollectRequest) -> CheckedRequest:
     _check_what_to_run(request)
     _check_capture_options(request)
     _check_limits(request)
-    _check_jobs(request.jobs)
+    _check_jobs(request)
+    check_protocol(request.protocol, request.harness, traits)
     protocol = request.protocol or traits.protocols[0]
-    if protocol not in traits.protocols:
-        able = ", ".join(traits.protocols)
-        raise _wrong(f"--protocol {protocol}: {request.harness} speaks {able}")
     _check_profile(request.profile, request.harness, traits, "--profile")
     _check_model(request.model, "--model")
     launcher.check_arguments(request.harness_args)
@@ -64,17 +69,20 @@ def check_request(request: CollectRequest) -> CheckedRequest:
     _check_temporary_folder()
     _check_authority(api_base if request.capture_calls else None)
     named = request.api_key_env is not None
-    variable = traits.key_variables[0] if request.api_key_env is None else request.api_key_env
+    stated = request.protocol if HARNESSES[request.harness].is_users_own else protocol
+    usual = usual_key_variable(traits, stated, api_base)
+    variable = usual if request.api_key_env is None else request.api_key_env
     keys = choose_keys(variable, request.key_via, api_base, captured=request.capture_calls, named=named)
-    run_dir = request.run_dir.expanduser().absolute()
+    run_dir = full_path(request.run_dir)
     (check_old if request.resume else check_new)(run_dir)
     return CheckedRequest(
         launcher=launcher,
         binary=find_binary(request.harness, launcher, request.harness_bin),
         api_base=api_base,
         keys=keys,
-        key_variable=variable if variable in traits.key_variables else traits.key_variables[0],
+        key_variable=variable if variable in traits.key_variables else usual,
         protocol=protocol,
+        stated_protocol=stated,
         run_dir=run_dir,
         workdir=workdir,
         samples=samples,
@@ -98,8 +106,9 @@ def _check_what_to_run(request: CollectRequest) -> None:
             raise _wrong(f"--prompt: {problem}")
 
 
-def _check_jobs(jobs: int) -> None:
+def _check_jobs(request: CollectRequest) -> None:
     """Each attempt has a handful of files open here, and the shell's usual limit is 1024."""
+    jobs = request.jobs
     if not 1 <= jobs <= MOST_JOBS:
         raise _wrong(f"--jobs {jobs}: give a number from 1 to {MOST_JOBS}")
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -108,14 +117,20 @@ def _check_jobs(jobs: int) -> None:
         raise _wrong(
             f"--jobs {jobs}: needs {needed} open files, {limit} are allowed: raise that with ulimit -n {needed}"
         )
+    if request.samples is None and jobs != 1:
+        raise _wrong(f"--jobs {jobs} does not go with --prompt, which is one session: give many with --samples FILE")
 
 
 def _checked_samples(request: CollectRequest, launcher: Launcher, workdir: Path | None) -> Iterator[SampleSpec]:
     """The samples, each with where it works; what is wrong with one names its line."""
     if request.samples is None:
+        if launcher.traits.needs_model and request.model is None:
+            raise no_model(request.harness)
         yield SampleSpec(FIRST_SAMPLE, request.prompts, workdir)
         return
     for sample in read_samples(request.samples.expanduser()):
+        if launcher.traits.needs_model and request.model is None and sample.model is None:
+            raise no_model(request.harness, sample.origin)
         _check_profile(sample.profile, request.harness, launcher.traits, f"{sample.origin}: profile")
         _check_model(sample.model, f"{sample.origin}: model")
         if sample.harness_args:
@@ -151,17 +166,25 @@ def _check_capture_options(request: CollectRequest) -> None:
 
 
 def _check_limits(request: CollectRequest) -> None:
-    for option, value in (("--timeout", request.timeout), ("--drain-timeout", request.drain_timeout)):
-        if not math.isfinite(value) or not 0 < value <= 10_000_000:
-            raise _wrong(f"{option} {value:g}: give seconds above 0")
+    check_seconds("--timeout", request.timeout)
+    check_seconds("--drain-timeout", request.drain_timeout)
+
+
+def check_seconds(option: str, value: float) -> None:
+    """Raises `RollerError` (exit 2) for what is no time that can be waited."""
+    if not math.isfinite(value) or not 0 < value <= MOST_SECONDS:
+        raise _wrong(f"{option} {value:g}: give a number of seconds above 0, at most {MOST_SECONDS:,}")
 
 
 def _check_temporary_folder() -> None:
-    """Home and proxy work in folders of their own there."""
+    """Home and proxy work in folders of their own there. A full one shows only when something is written."""
     try:
         tempfile.gettempdir()
     except OSError:
         raise _wrong("no temporary folder can be written to: make room, or name one with TMPDIR") from None
+    trouble = temporary_trouble()
+    if trouble is not None:
+        raise no_temporary_room(trouble)
 
 
 def _check_authority(api_base: ApiBase | None) -> None:
@@ -179,7 +202,7 @@ def _check_authority(api_base: ApiBase | None) -> None:
 def _checked_workdir(workdir: Path | None) -> Path | None:
     if workdir is None:
         return None
-    path = workdir.expanduser().absolute()
+    path = full_path(workdir)
     if not path.is_dir() or not os.access(path, os.W_OK | os.X_OK):
         raise _wrong(f"--workdir {path}: is no directory that can be written to")
     return path

@@ -12,11 +12,23 @@ from typing import Final
 from roller_capture.collect.api_base import ApiBase
 from roller_capture.collect.request import KeyVia
 from roller_capture.errors import RollerError
+from roller_capture.launchers import LauncherTraits
 from roller_capture.recording.credentials import MADE_UP_PREFIX, SHORTEST_SECRET
+from roller_capture.vocabulary import Protocol
 
 UPSTREAM_KEY: Final = "ROLLER_COLLECT_UPSTREAM_KEY"
 DUMMY_KEY: Final = "ROLLER_COLLECT_DUMMY_KEY"
 """The proxy's own variables; no harness ever has them."""
+
+
+_ANTHROPIC: Final = "ANTHROPIC_API_KEY"
+_ANTHROPIC_HOST: Final = ".anthropic.com"
+_VENDORS: Final[Mapping[Protocol, str]] = {
+    Protocol.ANTHROPIC_MESSAGES: _ANTHROPIC,
+    Protocol.OPENAI_CHAT_COMPLETIONS: "OPENAI_API_KEY",
+    Protocol.OPENAI_RESPONSES: "OPENAI_API_KEY",
+}
+"""Where the official SDK of each protocol looks for its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,15 @@ class Keys:
     def real(self) -> tuple[str, ...]:
         """What must not be stored: the keys that open something."""
         return tuple(key for key in self.secrets if not key.startswith(MADE_UP_PREFIX))
+
+
+def usual_key_variable(traits: LauncherTraits, protocol: Protocol | None, api_base: ApiBase | None) -> str:
+    """The variable in which this harness looks for the key of such a service: by the protocol, or where nobody knows
+    that, by the service's own name. A key of one vendor is never sent to another one for lack of a better."""
+    vendor = _VENDORS.get(protocol) if protocol is not None else None
+    if vendor is None and api_base is not None and f".{api_base.host}".endswith(_ANTHROPIC_HOST):
+        vendor = _ANTHROPIC
+    return vendor if vendor is not None and vendor in traits.key_variables else traits.key_variables[0]
 
 
 def choose_keys(variable: str, via: KeyVia, api_base: ApiBase | None, *, captured: bool, named: bool = True) -> Keys:

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from roller_capture.collect.outcome import SampleOutcome
 from roller_capture.terminal import safe, say
+from roller_capture.view.words import count
 from roller_capture.working_files import WORK_DIR
 
 _BODIES: Final = "bodies"
@@ -41,7 +42,7 @@ def running_line(attempt: Path) -> Iterator[Callable[[], None] | None]:
 
         def tick() -> None:
             calls = recorded_so_far(attempt).calls
-            told = "1 call" if calls == 1 else f"{calls} calls"
+            told = count(calls, "call")
             status.update(f"the harness is running: {clock(time.monotonic() - started)}, {told}")
 
         yield tick
@@ -132,7 +133,7 @@ def ended_line(outcome: SampleOutcome) -> str:
         return f"{outcome.sample_id}: error: {outcome.error}"
     capture = f"capture {outcome.capture_status}, " if outcome.capture_status is not None else ""
     line = (
-        f"{outcome.sample_id}: {outcome.state}: {capture}{number_of(outcome.calls, 'call')}, {bytes_of(outcome.size)}, "
+        f"{outcome.sample_id}: {outcome.state}: {capture}{count(outcome.calls, 'call')}, {bytes_of(outcome.size)}, "
         f"{outcome.seconds:.1f} s"
     )
     return f"{line}: {outcome.problem}" if outcome.problem else line
@@ -204,7 +205,7 @@ class LiveBoard:
         for name, item in rows:
             shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
             calls, size = item.recorded.calls, item.recorded.size
-            cells = (safe(shown), clock(now - item.started), number_of(calls, "call"), bytes_of(size), safe(item.text))
+            cells = (safe(shown), clock(now - item.started), count(calls, "call"), bytes_of(size), safe(item.text))
             table.add_row(*(Text(cell, no_wrap=True) for cell in cells))
         return Group(Text(self._header(rows, ended, now)), table)
 
@@ -216,7 +217,7 @@ class LiveBoard:
         parts = [f"{len(rows)} running", f"{waiting} waiting", f"{good} done", f"{len(ended) - good} failed"]
         if self._reused:
             parts.append(f"{self._reused} reused")
-        parts += [number_of(calls, "call"), bytes_of(size), f"{clock(now - self._started)} so far"]
+        parts += [count(calls, "call"), bytes_of(size), f"{clock(now - self._started)} so far"]
         left = self._time_left(rows, ended, now)
         return ", ".join(parts if left is None else [*parts, f"about {clock(left)} left"])
 
@@ -235,11 +236,6 @@ def clock(seconds: float) -> str:
     whole = int(seconds)
     minutes = f"{whole // 60 % 60}:{whole % 60:02}"
     return f"{whole // 3600}:{minutes:0>5}" if whole >= 3600 else minutes
-
-
-def number_of(number: int, what: str) -> str:
-    """With its noun."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def bytes_of(size: int) -> str:

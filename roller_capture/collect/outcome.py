@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roller_capture.collect.attempt import AttemptResult
+from roller_capture.collect.failures import NO_REQUEST, all_calls_failed, first_reason, why_no_call
 from roller_capture.runs.books import SampleState
 from roller_capture.vocabulary import CaptureStatus
 
@@ -12,7 +14,10 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True)
 class SampleOutcome:
-    """`state` is `None` when nothing was published; then `error` says why. `reused`: it stood in the run before."""
+    """`state` is `None` when nothing was published; then `error` says why. `reused`: it stood in the run before.
+    `all_failed` is the reason when not one of the calls brought an answer; `said` is the last line of the harness's
+    error output, when it did not end well, and `no_call` why there was none, as far as this call of `collect` has seen.
+    """
 
     sample_id: str
     state: SampleState | None
@@ -25,11 +30,15 @@ class SampleOutcome:
     place: Path | None = None
     reused: bool = False
     captured: bool = True
+    all_failed: str | None = None
+    said: str = ""
+    no_call: str = ""
 
     @property
     def is_usable(self) -> bool:
-        """Published, with at least one call; without a capture, it is enough that it ran."""
-        return self.error is None and self.state is not None and (self.calls > 0 or not self.captured)
+        """Published, with at least one call that did not fail; without a capture, it is enough that it ran."""
+        something = self.calls > 0 and self.all_failed is None
+        return self.error is None and self.state is not None and (something or not self.captured)
 
     @property
     def is_partial(self) -> bool:
@@ -43,18 +52,22 @@ class SampleOutcome:
             return self.error
         words = []
         if self.captured and not self.calls:
-            words.append("no model request reached the proxy")
+            words.append(self.no_call or NO_REQUEST)
+        if self.all_failed is not None:
+            words.append(f"every call failed: {self.all_failed}")
         if self.is_partial:
             more = len(self.reasons) - _MOST_REASONS
             listed = ", ".join(self.reasons[:_MOST_REASONS]) + (f" and {more} more" if more > 0 else "")
             words.append(f"capture partial: {listed}")
+        if self.said:
+            words.append(f"its error output ends: {self.said}")
         return "; ".join(words)
 
 
 def published_outcome(
-    sample_id: str, manifest: dict[str, Any], place: Path, *, seconds: float = 0.0, reused: bool = False
+    sample_id: str, manifest: dict[str, Any], place: Path, *, seconds: float = 0.0, result: AttemptResult | None = None
 ) -> SampleOutcome:
-    """What a published attempt's manifest says."""
+    """What a published attempt's manifest says, and what was seen of its run; without `result` it stood before."""
     reasons = [f"{reason['code']} ({reason['count']})" for reason in manifest["status_reasons"]]
     return SampleOutcome(
         sample_id=sample_id,
@@ -65,5 +78,8 @@ def published_outcome(
         seconds=seconds,
         reasons=tuple(reasons),
         place=place,
-        reused=reused,
+        reused=result is None,
+        all_failed=first_reason(place) if all_calls_failed(manifest) else None,
+        said="" if result is None else "".join(result.last_words[-1:]),
+        no_call="" if result is None else why_no_call(result.outcome),
     )

@@ -12,7 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from roller_capture.errors import RollerError
+
 _PREFIX: Final = "roller-"
+_ROOM: Final = 256 * 1024
+"""Bytes that proxy and harness need at the very least."""
 
 
 class PrivateFolder(NamedTuple):
@@ -24,6 +28,26 @@ class PrivateFolder(NamedTuple):
     workspace: Path
     stderr: Path
     service_output: Path
+
+
+def temporary_trouble() -> OSError | None:
+    """Why nothing can be written into the system's temporary folder; a full one still lets folders be made."""
+    try:
+        with tempfile.TemporaryFile() as stream:
+            stream.write(bytes(_ROOM))
+            stream.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def no_temporary_room(error: OSError) -> RollerError:
+    """What the user should do about it (exit 2)."""
+    where = tempfile.gettempdir()
+    return RollerError(
+        f"{where}: no temporary files can be made ({error.strerror}): make room, or name another folder with TMPDIR",
+        exit_code=2,
+    )
 
 
 def make_private_folder() -> PrivateFolder:

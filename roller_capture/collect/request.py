@@ -48,6 +48,7 @@ class CollectRequest:
     api_key_env: str | None = None
     key_via: KeyVia = KeyVia.PROXY
     capture_debug: DebugRetention = DebugRetention.ON_ERROR
+    compress: bool = False
     model_aliases: Mapping[str, str] = field(default_factory=dict)
     timeout: float = DEFAULT_TIMEOUT
     drain_timeout: float = DEFAULT_DRAIN_TIMEOUT

@@ -57,6 +57,10 @@ def _tell(attempt: dict[str, Any], told: str | None) -> None:
             say(f"error: {told}")
         elif attempt["captured"] and attempt["keepers"]:
             say(f"to publish what was recorded: roller-capture finalize {shlex.quote(attempt['attempt'])}")
+        elif attempt["captured"]:
+            say("the harness had not been started: run it by the same command and --resume")
+        else:
+            say(f"what it said until then is in {attempt['attempt']}")
 
 
 def _save_native_logs(attempt: dict[str, Any]) -> ExecutionStatus:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class RunContext:
     finalize: Finalize
     umask: int
     starting: contextlib.AbstractContextManager[object]
+    begun: "list[SampleRun]" = field(default_factory=list)
+    """All that have been begun, for who has to break off."""
 
 
 class SampleRun:
@@ -47,11 +49,28 @@ class SampleRun:
         self._sample = sample
         self._entry, self.attempt = sample.begin_attempt(dict(context.settings))
         self._runner = AttemptRunner(_plan(context, spec, self.attempt, tell), context.stop, context.guard)
+        context.begun.append(self)
 
     @property
     def has_started(self) -> bool:
         """Whether a process of the harness was started."""
         return self._runner.has_started
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the watchdog would put it in order now, and note in the books what became of it."""
+        return self._runner.is_guarded
+
+    @property
+    def is_unpublished(self) -> bool:
+        """Whether there are working files that nobody has published."""
+        return (self.attempt / WORK_DIR).is_dir()
+
+    def note_broken_off(self) -> None:
+        """`collect` ends here: in the books it is running no more, unless that is left to the watchdog."""
+        if not self.is_guarded and self._entry.state is SampleState.RUNNING:
+            with contextlib.suppress(RollerError):
+                self._sample.end_attempt(self._entry, SampleState.INTERRUPTED)
 
     def execute(self, tick: Callable[[], None] | None = None) -> AttemptResult:
         """Runs it; how it was executed stands in the books before anything is published. Raises `RollerError`."""
@@ -121,6 +140,7 @@ def finalize_request(request: CollectRequest, note_intent: Callable[[str], None]
     return FinalizeRequest(
         harness=request.harness,
         debug_retention=request.capture_debug,
+        compress=request.compress,
         model_aliases=request.model_aliases,
         before_publish=note_intent,
     )

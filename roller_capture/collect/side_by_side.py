@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roller_capture.collect.display import Board, number_of
+from roller_capture.collect.display import Board
 from roller_capture.collect.outcome import SampleOutcome, published_outcome
 from roller_capture.collect.sample_run import RunContext, SampleRun
 from roller_capture.collect.stop_signal import StopSignal
@@ -19,6 +19,7 @@ from roller_capture.runs.books import Sample, create_sample
 from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.terminal import say
+from roller_capture.view.words import count
 
 _LOOK_EVERY: Final = 0.25
 
@@ -87,7 +88,7 @@ class _Told:
 
 
 def _samples(number: int) -> str:
-    return number_of(number, "sample")
+    return count(number, "sample")
 
 
 def _work(
@@ -112,10 +113,11 @@ def _collect(context: RunContext, run_dir: Path, job: Job, board: Board, started
     sample = job.sample or create_sample(run_dir, job.spec, mode)
     run = SampleRun(context, sample, job.spec, lambda text: board.note(name, text))
     board.records_into(name, run.attempt)
-    run.execute()
+    result = run.execute()
     if not captured:
         seconds = time.monotonic() - started
-        return SampleOutcome(name, sample.state, seconds=seconds, place=run.attempt, captured=False)
+        said = "".join(result.last_words[-1:])
+        return SampleOutcome(name, sample.state, seconds=seconds, place=run.attempt, captured=False, said=said)
     board.note(name, "publishing")
     manifest = run.publish()
-    return published_outcome(name, manifest, run.attempt, seconds=time.monotonic() - started)
+    return published_outcome(name, manifest, run.attempt, seconds=time.monotonic() - started, result=result)

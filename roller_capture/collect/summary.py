@@ -1,6 +1,5 @@
 """What `collect` says at the end: one screen, plain words."""
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,28 +9,22 @@ from typing import Any, Final
 
 from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.display import bytes_of
+from roller_capture.collect.failures import all_calls_failed, failure_reasons, why_no_call
 from roller_capture.collect.outcome import SampleOutcome
-from roller_capture.collect.waiting import Cause
+from roller_capture.collect.sample_run import SampleRun
+from roller_capture.collect.waiting import STOPPED_BY_COLLECT, Cause
 from roller_capture.errors import RollerError
 from roller_capture.runs.books import SampleState
-from roller_capture.terminal import safe
 from roller_capture.view.attempt import Call, load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
-from roller_capture.view.words import LONGEST_TEXT, cut
-from roller_capture.vocabulary import CallErrorCode, ExecutionStatus
+from roller_capture.view.words import count
+from roller_capture.vocabulary import CaptureStatus, CutBy
 
 _MOST_GAPS: Final = 8
 _MOST_PROBLEMS: Final = 30
 _MOST_REASONS: Final = 3
 _TAIL_LINES: Final = 5
-_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?: \([A-Za-z0-9_.-]+\))?")
-_FAILURES: Final = (
-    CallErrorCode.HTTP_ERROR,
-    CallErrorCode.PROVIDER_ERROR,
-    CallErrorCode.UPSTREAM_UNREACHABLE,
-    CallErrorCode.RESPONSE_UNPARSEABLE,
-)
 _CAUSES: Final = {
     Cause.PROXY_DIED: "stopped, since the recording proxy died",
     Cause.SERVICE_ENDED: "stopped, since the harness's own service ended",
@@ -59,35 +52,32 @@ def run_line(result: AttemptResult, harness: str, version: str, signal: Signals 
 
 def trouble_lines(result: AttemptResult) -> Iterator[str]:
     """The end of the harness's error output, when it did not end well."""
-    if result.outcome.execution_status is ExecutionStatus.COMPLETED:
-        return
-    lines = [line for line in result.stderr_tail.splitlines() if line.strip()][-_TAIL_LINES:]
-    for line in lines:
-        yield f"  its error output: {safe(line)[:300]}"
+    return (f"  its error output: {line}" for line in result.last_words[-_TAIL_LINES:])
 
 
-def capture_lines(attempt: Path, manifest: dict[str, Any]) -> Iterator[str]:
+def capture_lines(attempt: Path, manifest: dict[str, Any], result: AttemptResult) -> Iterator[str]:
     """What was published, what is missing and why, and what to do next."""
     counts = manifest["counts"]
     roles = [participant["role"] for participant in manifest["participants"]]
     children = roles.count("child")
-    yield f"participants: {roles.count('root')} root, {children} {'child' if children == 1 else 'children'}"
+    yield f"participants: {count(roles.count('root'), 'root')}, {count(children, 'child', 'children')}"
     yield f"calls: {counts['calls']}, of which {counts['exportable_calls']} exportable"
     relations = ", ".join(f"{kind} {number}" for kind, number in counts["relations"].items() if number) or "none"
     yield f"relations: {relations}"
     yield f"capture: {manifest['capture_status']}"
-    yield from (f"  {line}" for line in _details(attempt))
+    yield from (f"  {line}" for line in _details(attempt, result))
     yield f"published: {attempt}"
     yield f"next: roller-capture view {shlex.quote(str(attempt))}"
 
 
-def _details(attempt: Path) -> Iterator[str]:
+def _details(attempt: Path, result: AttemptResult) -> Iterator[str]:
     try:
         read = load_attempt(attempt)
     except RollerError as error:
         yield str(error)
         return
     yield from _failure_lines(read.calls)
+    yield from stop_lines(result, read.calls)
     gaps = gaps_of(read, family_of(read))
     for gap in gaps[:_MOST_GAPS]:
         yield f"missing: {gap.sentence}" + (f". {gap.next_step}" if gap.next_step else "")
@@ -97,27 +87,42 @@ def _details(attempt: Path) -> Iterator[str]:
 
 def _failure_lines(calls: Iterable[Call]) -> Iterator[str]:
     """Why calls failed, in their own words, the most frequent first."""
-    failed = (call for call in calls if call.record["execution_status"] == ExecutionStatus.FAILED)
-    for reason, number in Counter(_reason(call) for call in failed).most_common(_MOST_REASONS):
-        yield f"{number:,} {'call' if number == 1 else 'calls'} failed: {reason}"
+    for reason, number in failure_reasons(calls)[:_MOST_REASONS]:
+        yield f"{count(number, 'call')} failed: {reason}"
 
 
-def _reason(call: Call) -> str:
-    """The provider's message is left out, for it can be another one for each call."""
-    error = next((error for error in call.record["errors"] if error["code"] in _FAILURES), None)
-    if error is None:
-        return "no error is recorded"
-    text = str(error["message"])
-    if error["code"] == CallErrorCode.HTTP_ERROR:
-        status, _, rest = text.partition(": ")
-        kind = rest.partition(": ")[0]
-        text = f"{status} {kind if _KIND.fullmatch(kind) else rest}".strip()
-    return safe(cut(text, LONGEST_TEXT))
+def error_lines(result: AttemptResult, manifest: dict[str, Any], *, strict: bool) -> Iterator[str]:
+    """What went wrong around the harness, loudly, and why the exit code is not 0."""
+    yield from (f"error: {error.code}: {error.message}" for error in result.errors)
+    if not result.calls:
+        yield f"error: nothing was captured: {why_no_call(result.outcome)}"
+    elif all_calls_failed(manifest):
+        yield "error: every model call failed, so nothing usable was captured"
+    elif strict and manifest["capture_status"] != CaptureStatus.COMPLETE:
+        yield "error: the capture is only partial (see above), which --strict does not accept"
 
 
-def error_lines(result: AttemptResult) -> Iterable[str]:
-    """What went wrong around the harness, loudly."""
-    return (f"error: {error.code}: {error.message}" for error in result.errors)
+def stop_lines(result: AttemptResult, calls: Iterable[Call]) -> Iterator[str]:
+    """Whose doing it was that calls were cut, where `collect` has stopped the harness."""
+    if result.outcome.ended_by not in STOPPED_BY_COLLECT:
+        return
+    cut_calls = sum(any(error.get("cut_by") == CutBy.CLIENT for error in call.record["errors"]) for call in calls)
+    if cut_calls:
+        yield "collect has stopped the harness: calls that it had open then are recorded as left by their client"
+
+
+def broken_off_line(runs: Sequence[SampleRun], number: int) -> str:
+    """The last line of a `collect` that a further signal ends at once: what was stopped, and what comes next."""
+    guarded = [run for run in runs if run.is_guarded]
+    unpublished = [run for run in runs if not run.is_guarded and run.is_unpublished]
+    words = []
+    if guarded:
+        words.append(f"{count(len(guarded), 'run')}: harness and proxy are ended behind this, and the logs saved")
+    if unpublished:
+        words.append(f"{count(len(unpublished), 'run')} recorded and not yet published")
+    told = "; ".join(words) or "nothing was being recorded"
+    finalize = f", or roller-capture finalize {shlex.quote(str(runs[0].attempt))}" if len(runs) == 1 and words else ""
+    return f"broken off by {Signals(number).name}: {told}. Go on with the same command and --resume{finalize}"
 
 
 def closing_lines(outcomes: Sequence[SampleOutcome], not_begun: int, run_dir: Path) -> Iterator[str]:

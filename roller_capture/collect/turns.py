@@ -65,7 +65,8 @@ class TurnFiles(NamedTuple):
 @dataclass(slots=True)
 class RunOutcome:
     """How the harness ran. `exit_codes` are those of the turns, negative for a signal (as `subprocess` has them);
-    `turn_failed` says that the last of them failed by the harness's own output."""
+    `turn_failed` says that the last of them failed by the harness's own output; `answered_itself`, that by that output
+    a prompt was answered without a model."""
 
     exit_codes: list[int] = field(default_factory=list)
     turn_failed: bool = False
@@ -73,6 +74,7 @@ class RunOutcome:
     ended_by: Cause = Cause.HARNESS_ENDED
     turns_not_run: int = 0
     answered: bool = False
+    answered_itself: bool = False
     errors: list[Gap] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -120,6 +122,7 @@ class TurnRunner:
                 self._run_turns(prompts, outcome, service, started + self._limits.timeout, on_start, tick)
         outcome.turns_not_run = len(prompts) - len(outcome.exit_codes)
         outcome.answered = self._launcher.has_answered(self._stdout)
+        outcome.answered_itself = self._launcher.answered_itself(self._stdout)
         outcome.seconds = time.monotonic() - started
         self._note_oddities(outcome)
         return outcome

@@ -24,6 +24,10 @@ class Cause(StrEnum):
     COLLECT_FAILED = "collect"  # it failed itself, or was killed
 
 
+STOPPED_BY_COLLECT: Final = frozenset((Cause.STOP_SIGNAL, Cause.TIMEOUT, Cause.DRAIN_TIMEOUT))
+"""Ends that `collect` itself has made, and no accident."""
+
+
 @contextlib.contextmanager
 def process_descriptor(pid: int) -> Iterator[int]:
     """A descriptor that becomes readable when this child of ours has ended."""

@@ -14,7 +14,7 @@ from roller_capture.export.output_files import OutputFiles
 from roller_capture.export.request import CallExport, Form, Format
 from roller_capture.export.row_writers import RowWriter, writer_for
 from roller_capture.export.sources import Source, Steps, check_place, find_sources, opened
-from roller_capture.export.tally import Tally
+from roller_capture.export.tally import Tally, purpose_reason
 from roller_capture.terminal import answer, progress, say
 from roller_capture.vocabulary import Blocker
 
@@ -32,12 +32,12 @@ def export_calls(request: CallExport) -> int:
         raise RollerError("--allow context_not_json: a request that is no JSON has no messages to export", exit_code=2)
     columns = columns_of(request.form)
     new_writer = writer_for(request.file_format, columns, nested=request.nested)
-    sources = find_sources(request.paths)
+    tally = Tally()
+    sources = find_sources(request.paths, tally.attempts, all_attempts=request.all_attempts)
     check_place(request.output, sources)
     card, schema = (request.output.with_name(f"{request.output.name}.{name}") for name in ("card.md", "schema.json"))
     files = OutputFiles((card, schema, request.output), overwrite=request.overwrite)
     files.check()
-    tally = Tally()
     with files.writing():
         with files.open(request.output) as stream:
             _write_rows(request, sources, tally, new_writer(stream))
@@ -54,7 +54,7 @@ def export_calls(request: CallExport) -> int:
 def _write_rows(request: CallExport, sources: Sequence[Source], tally: Tally, writer: RowWriter) -> None:
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts):
+        for source, attempt in opened(sources, tally.attempts, request.workers):
             chosen = _chosen(steps.over(attempt.calls()), request, tally.leave_out)
             _write_attempt(CallRows(attempt, source.manifest_name, request.form), chosen, source.path, tally, writer)
     writer.close()
@@ -79,7 +79,7 @@ def _chosen(calls: Iterator[Call], request: CallExport, leave_out: Callable[[str
         if barred:
             leave_out(" + ".join(barred))
         elif call.purpose not in request.purposes:
-            leave_out(f"purpose {call.purpose}")
+            leave_out(purpose_reason(call.purpose))
         else:
             yield call
 
@@ -95,6 +95,7 @@ def _tell(request: CallExport, tally: Tally, card: Path, schema: Path) -> None:
             names = ", ".join(sorted(tally.dates))
             say(f"every {names} looks like a date, and datasets makes dates of such columns: parquet keeps the texts")
     else:
-        say("error: there is nothing to export: no file was written")
+        hint = f"; {taken}" if (taken := tally.taken_by_purpose()) else ""
+        say(f"error: there is nothing to export: no file was written{hint}")
     if request.as_json:
         answer(json_text.dumps_ascii({"output": str(request.output) if tally.calls else None, **tally.document()}))

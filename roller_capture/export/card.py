@@ -8,6 +8,7 @@ from roller_capture import __version__
 from roller_capture.export.columns import CALL_ROW, Column, Kind
 from roller_capture.export.request import Format
 from roller_capture.export.tally import Tally
+from roller_capture.view.words import count
 
 _LOADING: Final = {
     Format.JSONL: """\
@@ -20,8 +21,8 @@ messages = {message_of_row}
 
 pandas: `pandas.read_json("{name}", lines=True, dtype=False)`; without `dtype=False` it makes numbers of ids that look
 like numbers. polars: `polars.read_ndjson("{name}", infer_schema_length=None)`. Readers of JSON guess the types of
-columns, `datasets` even dates; Parquet has them in the file, and this card has them for `datasets` where it is the
-README.md of a data set.
+columns from the beginning of a file, `datasets` even dates; Parquet has them in the file, and this card has them for
+`datasets` where it is the README.md of a data set.
 """,
     Format.PARQUET: """\
 ```python
@@ -81,7 +82,7 @@ loss, mask, weight or reward in it. Conversations are as they were: whatever an 
 {left_out}
 """
 
-_CHAT_FEATURE: Final = """\
+_MESSAGES: Final = """\
 list:
 - name: role
   dtype: string
@@ -104,13 +105,24 @@ list:
     - name: name
       dtype: string
     - name: arguments
-      dtype: string
+      dtype: {arguments}"""
+_CUSTOM: Final = """
   - name: custom
     struct:
     - name: name
       dtype: string
     - name: input
       dtype: string"""
+_FEATURES: Final = {
+    Kind.TEXT: "dtype: string",
+    Kind.JSON: "dtype: string",
+    Kind.INTEGER: "dtype: int64",
+    Kind.CHAT: _MESSAGES.format(arguments="string") + _CUSTOM,
+    Kind.TURNS: _MESSAGES.format(arguments="json"),
+    Kind.VALUE: "dtype: json",
+    Kind.TEXTS: "list: string",
+    Kind.INTEGERS: "list: int64",
+}
 
 _WHO: Final = (("Harnesses", "harness"), ("Models", "model_responded"), ("Agents", "role"))
 
@@ -125,15 +137,17 @@ def card_text(name: str, file_format: Format, columns: Sequence[Column], tally: 
     """The card of a file of this name."""
     chat = any(column.kind is Kind.CHAT for column in columns)
     message_of_row = 'rows[0]["messages"]' if chat else 'json.loads(rows[0]["messages"])'
-    reasons = [f"- {count:,}: {_inline(reason)}" for reason, count in tally.left_out.most_common()]
-    reasons += [f"- {len(tally.attempts.refused):,} attempts that do not validate"] if tally.attempts.refused else []
+    reasons = [f"- {number:,}: {inline(reason)}" for reason, number in tally.left_out.most_common()]
+    older, refused = tally.attempts.superseded, len(tally.attempts.refused)
+    reasons += [f"- {count(older, 'attempt')} of samples that were made again"] if older else []
+    reasons += [f"- {count(refused, 'attempt')} that cannot be trusted"] if refused else []
     return _CARD.format(
         file=json.dumps(name),
         count=f"{tally.calls:,}",
         attempts=f"{tally.attempts.read:,}",
         version=__version__,
         who="  \n".join(_group_line(tally, title, group) for title, group in _WHO),
-        features="" if nested else _features(columns),
+        features="" if nested else features(columns),
         json_columns=_AS_OBJECTS if nested else _AS_TEXT,
         loading=(_LOADING_NESTED if nested else _LOADING[file_format]).format(name=name, message_of_row=message_of_row),
         columns="\n".join(f"| `{column.name}` | {column.kind} | {column.meaning} |" for column in columns),
@@ -141,22 +155,21 @@ def card_text(name: str, file_format: Format, columns: Sequence[Column], tally: 
     )
 
 
-def _features(columns: Sequence[Column]) -> str:
+def features(columns: Sequence[Column]) -> str:
     """The columns as the metadata of a card tell them to `datasets`."""
     lines = ["dataset_info:", "  features:"]
     for column in columns:
         lines.append(f"  - name: {column.name}")
-        kind = {Kind.CHAT: _CHAT_FEATURE, Kind.INTEGER: "dtype: int64"}.get(column.kind, "dtype: string")
-        lines += [f"    {line}" for line in kind.splitlines()]
+        lines += [f"    {line}" for line in _FEATURES[column.kind].splitlines()]
     return "\n".join(lines) + "\n"
 
 
 def _group_line(tally: Tally, title: str, group: str) -> str:
-    words = (f"{_inline(word)} ({count:,})" for word, count in tally.groups[group].most_common(20))
+    words = (f"{inline(word)} ({number:,})" for word, number in tally.groups[group].most_common(20))
     return f"{title}: {', '.join(words)}."
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """Names that services and harnesses chose are data: they make no markup."""
     return "".join(char if char.isalnum() or char in " -_.:+/@" else "?" for char in text[:100])
 

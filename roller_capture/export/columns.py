@@ -24,6 +24,12 @@ class Kind(StrEnum):
     """JSON text; `--nested` writes the value itself."""
     CHAT = "chat"
     """Messages in the chat form, not as text."""
+    TURNS = "turns"
+    """The same with arguments that are objects, as chat templates take them."""
+    VALUE = "value"
+    """A JSON value, not as text; in Parquet text of the type `arrow.json`: `datasets` makes the value of it."""
+    TEXTS = "texts"
+    INTEGERS = "integers"
 
 
 class Column(NamedTuple):

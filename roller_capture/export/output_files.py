@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from roller_capture.clean_stop import stops_cleanly
 from roller_capture.errors import RollerError
 
 _BUFFER: Final = 1024 * 1024
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class OutputFiles:
@@ -40,7 +42,7 @@ class OutputFiles:
     def writing(self) -> Iterator[None]:
         """What is opened inside gets its name when the block ends well; else nothing stays behind."""
         try:
-            with _clear_errors(self._paths[-1]):
+            with stops_cleanly(), clear_errors(self._paths[-1]):
                 yield
         finally:
             for path in self._paths:
@@ -61,22 +63,38 @@ class OutputFiles:
         """Gives the files their names: now they are whole."""
         written = [path for path in self._paths if self._temporary(path).exists()]
         for path in written:
-            _sync(self._temporary(path))
+            sync_path(self._temporary(path))
         for path in written:
             if self._overwrite:
                 self._temporary(path).replace(path)
                 continue
             try:
-                os.link(self._temporary(path), path)  # unlike a rename, it never takes the place of another file
+                _place(self._temporary(path), path)
             except FileExistsError:
                 raise RollerError(f"{path}: somebody else has just written it: nothing was replaced") from None
-        _sync(self._paths[-1].parent)
+        sync_path(self._paths[-1].parent)
 
     def _temporary(self, path: Path) -> Path:
         return path.with_name(f".{path.name[:200]}.{self._token}.tmp")
 
 
-def _sync(path: Path) -> None:
+def _place(temporary: Path, path: Path) -> None:
+    """Gives a file its name, but never in the place of another: unlike a rename, a link does not.
+
+    Where the file system has no links (FAT, some that are mounted over a network) looking first has to do.
+    """
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(path) from None
+        temporary.rename(path)
+
+
+def sync_path(path: Path) -> None:
+    """On the disk before anybody is told that it is there."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -85,7 +103,8 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
+def clear_errors(path: Path) -> Iterator[None]:
+    """Trouble with the disk as one line for people."""
     try:
         yield
     except OSError as error:

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roller_capture.api import Attempt, Call, open_attempt
 from roller_capture.errors import RollerError
+from roller_capture.pool import THIS_PROCESS, Ask, Job, Workers
 from roller_capture.publication import MANIFEST
 from roller_capture.published import find_attempts, read_manifest
+from roller_capture.runs.newest import superseded
 from roller_capture.terminal import say
+from roller_capture.view.words import count
 
 _MOST_NAMED: Final = 5
 
@@ -25,12 +29,21 @@ class Source(NamedTuple):
     calls: int
 
 
-def find_sources(paths: Sequence[Path]) -> list[Source]:
-    """The attempts below the paths in their order. Raises `RollerError` for a path that holds none."""
+def find_sources(paths: Sequence[Path], tally: "AttemptTally", *, all_attempts: bool) -> list[Source]:
+    """The attempts below the paths in their order. Those of a run's samples that were made again are left out, and
+    counted, unless `all_attempts` are wanted; one that is named itself is taken.
+
+    Raises `RollerError` for a path that holds none, and for damaged books of a sample with several.
+    """
     sources: dict[Path, Source] = {}
     for path in paths:
         named = path.absolute()
-        for attempt in find_attempts(path):
+        attempts = find_attempts(path)
+        older = frozenset() if all_attempts else superseded(attempts)
+        tally.superseded += len(older)
+        for attempt in attempts:
+            if attempt in older:
+                continue
             name = Path(named.resolve().name, attempt.absolute().relative_to(named), MANIFEST)
             sources.setdefault(attempt.resolve(), Source(attempt, name.as_posix(), _counted_calls(attempt)))
     return list(sources.values())
@@ -38,10 +51,10 @@ def find_sources(paths: Sequence[Path]) -> list[Source]:
 
 def _counted_calls(attempt: Path) -> int:
     try:
-        count = read_manifest(attempt)["counts"]["calls"]
+        calls = read_manifest(attempt)["counts"]["calls"]
     except (RollerError, KeyError, TypeError):
         return 0
-    return count if isinstance(count, int) and count > 0 else 0
+    return calls if isinstance(calls, int) and calls > 0 else 0
 
 
 def check_place(output: Path, sources: Sequence[Source]) -> None:
@@ -59,34 +72,42 @@ class AttemptTally:
     """What became of the attempts."""
 
     read: int = 0
+    superseded: int = 0
     refused: list[RollerError] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """For people."""
         lines = [f"not exported a second time: {name}" for name in self.repeated[:_MOST_NAMED]]
+        if self.superseded:
+            older = count(self.superseded, "attempt")
+            lines.append(f"left out {older} of samples that were made again (--all-attempts takes all)")
         if self.refused:
-            lines.append(f"not exported: {len(self.refused):,} attempts that cannot be trusted, named above")
+            lines.append(f"not exported: {count(len(self.refused), 'attempt')} that cannot be trusted, named above")
         return lines
 
     def document(self) -> dict[str, Any]:
         """For programs."""
         return {
             "attempts": self.read,
+            "attempts_superseded": self.superseded,
             "attempts_refused": [str(error) for error in self.refused],
             "attempts_repeated": self.repeated,
         }
 
 
-def opened(sources: Sequence[Source], tally: AttemptTally) -> Iterator[tuple[Source, Attempt]]:
-    """The attempts that validate, each capture once; what is wrong with the others is said at once."""
+def opened(
+    sources: Sequence[Source], tally: AttemptTally, workers: Workers = THIS_PROCESS
+) -> Iterator[tuple[Source, Attempt]]:
+    """The attempts that validate, each capture once; what is wrong with the others is said at once.
+
+    Other `workers` than this process validate them ahead; they are still told in their order.
+    """
     seen: set[str] = set()
-    for source in sources:
-        try:
-            attempt = open_attempt(source.path)
-        except RollerError as error:
-            say(f"error: {error}")
-            tally.refused.append(error)
+    for source, attempt in _opened_each(sources, workers):
+        if isinstance(attempt, RollerError):
+            say(f"error: {attempt}")
+            tally.refused.append(attempt)
             continue
         if attempt.capture_id in seen:
             tally.repeated.append(f"{source.path}: another copy of capture {attempt.capture_id}")
@@ -94,6 +115,23 @@ def opened(sources: Sequence[Source], tally: AttemptTally) -> Iterator[tuple[Sou
         seen.add(attempt.capture_id)
         tally.read += 1
         yield source, attempt
+
+
+def _opened_each(sources: Sequence[Source], workers: Workers) -> Iterator[tuple[Source, Attempt | RollerError]]:
+    if workers.are_needed and len(sources) > 1:
+        with workers.pool() as pool:
+            yield from pool.each(Job(str(source.path), partial(_open_job, source.path), source) for source in sources)
+        return
+    for source in sources:
+        try:
+            yield source, open_attempt(source.path)
+        except RollerError as error:
+            yield source, error
+
+
+def _open_job(path: Path, _ask: Ask) -> Attempt:
+    """Runs in a process. What is read later is read from the files that were validated here, or refused."""
+    return open_attempt(path)
 
 
 class Steps:

@@ -7,8 +7,11 @@ from typing import Any, Final
 
 from roller_capture.export.call_rows import NoRowError, Row
 from roller_capture.export.sources import AttemptTally
+from roller_capture.view.words import count
+from roller_capture.vocabulary import Purpose
 
 _MOST_NAMED: Final = 5
+_PURPOSE: Final = "purpose "
 _MOST_LINES: Final = 12
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d(:?\d\d){0,2}Z?)?\Z")
 _GROUPS: Final = ("role", "protocol", "purpose", "harness", "model_responded")
@@ -48,23 +51,30 @@ class Tally:
 
     def lines(self) -> list[str]:
         """The summary, for people."""
-        lines = [f"exported {self.calls:,} calls, of {self.attempts.read:,} attempts that were read"]
+        lines = [f"exported {count(self.calls, 'call')}, of {count(self.attempts.read, 'attempt')} read"]
         if self.calls:
             for group, counter in self.groups.items():
-                shown = ", ".join(f"{word} {count:,}" for word, count in counter.most_common(6))
+                shown = ", ".join(f"{word} {number:,}" for word, number in counter.most_common(6))
                 more = f", and {len(counter) - 6} more" if len(counter) > 6 else ""
                 lines.append(f"  {group.replace('_', ' ')}: {shown}{more}")
         left = sum(self.left_out.values())
-        lines.append(f"left out {left:,} calls{':' if left else ''}")
+        lines.append(f"left out {count(left, 'call')}{':' if left else ''}")
         most = self.left_out.most_common(_MOST_LINES)
-        lines += [f"  {count:>7,}  {reason}" for reason, count in most]
-        rest = left - sum(count for _, count in most)
-        lines += [f"  {rest:>7,}  for {len(self.left_out) - len(most)} other reasons"] if rest else []
+        lines += [f"  {number:>7,}  {_with_option(reason)}" for reason, number in most]
+        rest = left - sum(number for _, number in most)
+        lines += [f"  {rest:>7,}  for {count(len(self.left_out) - len(most), 'other reason')}"] if rest else []
         for reason, names in self.named.items():
             unnamed = self.left_out[reason] - len(names)
             lines += [f"{reason}:", *(f"  {name}" for name in names)]
             lines += [f"  and {unnamed:,} more"] if unnamed else []
         return lines + self.attempts.lines()
+
+    def taken_by_purpose(self) -> str:
+        """Which options would take exportable calls that were left out; empty when there are none."""
+        words = [reason for reason in self.left_out if reason.startswith(_PURPOSE)]
+        options = " ".join(f"--{reason}" for reason in words)
+        calls = count(sum(self.left_out[reason] for reason in words), "exportable call")
+        return f"{options} would take {calls}" if words else ""
 
     def document(self) -> dict[str, Any]:
         """The same for programs."""
@@ -75,3 +85,12 @@ class Tally:
             "named": self.named,
             **self.attempts.document(),
         }
+
+
+def purpose_reason(purpose: Purpose) -> str:
+    """The reason of an exportable call that was made for something else than what is asked for."""
+    return f"{_PURPOSE}{purpose}"
+
+
+def _with_option(reason: str) -> str:
+    return f"{reason} (exportable: --{reason} takes them)" if reason.startswith(_PURPOSE) else reason

@@ -10,7 +10,7 @@ from roller_capture.finalizer.judge import JudgedCall
 from roller_capture.finalizer.survey import OutputSpool, SurveyedCall, read_request_body
 from roller_capture.finalizer.times import milliseconds, timestamp
 from roller_capture.json_text import RawJson
-from roller_capture.publication import CALLS, Staging
+from roller_capture.publication import Staging
 from roller_capture.records import (
     CallRecord,
     ContextRaw,
@@ -38,10 +38,11 @@ def stage_calls(
     staging: Staging,
     *,
     raw_retained: bool,
+    compressed: bool,
 ) -> None:
     """Writes each line's head, then the request body's own text behind it, without a copy of the two."""
     published_as = {item.header: item.published_as for item in native.identity_fields}
-    with staging.open(CALLS) as writer:
+    with staging.open_calls(compressed=compressed) as writer:
         for item in judged:
             context, context_raw, exact = _context(item.survey)
             record = _call_record(

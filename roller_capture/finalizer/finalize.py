@@ -23,7 +23,6 @@ from roller_capture.finalizer.times import timestamp
 from roller_capture.publication import RELATIONS, Staging
 from roller_capture.records import (
     AttemptError,
-    FileInfo,
     HarnessInfo,
     Lifecycle,
     Manifest,
@@ -47,6 +46,8 @@ class FinalizeOptions:
     model_aliases: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
     """Called with (calls done, calls in all) during the first pass."""
+    compress: bool = False
+    """Stage calls.jsonl.zst in the place of calls.jsonl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,15 @@ def finalize_capture(
     try:
         surveyed = _survey(attempt, native, options, spool)
         decided = _decide(attempt, native, options, surveyed, scope)
-        stage_calls(decided.judged, decided.participant_ids, native, spool, staging, raw_retained=decided.raw_retained)
+        stage_calls(
+            decided.judged,
+            decided.participant_ids,
+            native,
+            spool,
+            staging,
+            raw_retained=decided.raw_retained,
+            compressed=options.compress,
+        )
     finally:
         spool.close()
     call_ids = [item.call_id for item in decided.judged]
@@ -91,7 +100,7 @@ def finalize_capture(
     relation_counts = _stage_relations(writer, decided.probes, staging)
     if decided.raw_retained:
         _stage_raw(attempt, decided.sources, call_ids, staging)
-    manifest = _manifest(attempt, native, options, decided, relation_counts, staging.files)
+    manifest = _manifest(attempt, native, options, decided, relation_counts, staging)
     staging.write_manifest(manifest)
     return manifest
 
@@ -140,7 +149,7 @@ def _manifest(
     options: FinalizeOptions,
     decided: _Decided,
     relation_counts: Counter[str],
-    files: dict[str, FileInfo],
+    staging: Staging,
 ) -> Manifest:
     return Manifest(
         schema_="roller.capture/v1",
@@ -160,7 +169,8 @@ def _manifest(
         counts=counts(decided.judged, relation_counts, len(native.participants)),
         other_requests=attempt.other_requests,
         errors=decided.errors,
-        files=files,
+        files=staging.files,
+        calls_compression=staging.calls_compression,
         tool=Tool(name="roller-capture", version=__version__, recorder_version=attempt.recorder_version),
     )
 
@@ -181,7 +191,7 @@ def _hook_faults(native: NativeCapture, judged: Sequence[JudgedCall]) -> list[At
     """Calls on which our hook should have put its header, and did not: each is one fault, published with a count."""
     if native.hook_header is None:
         return []
-    message = f"a model call carries no {native.hook_header}: the hook was not there, or not asked"
+    message = f"a model call carries no {native.hook_header}"
     unseen = [
         item
         for item in judged

@@ -11,6 +11,9 @@ from roller_capture.working_files import EVENTS, AttemptFault, RecordedCall, Wor
 
 SOURCES: Final = f"{RAW}/sources.json"
 
+_REFUSED: Final = "refused"
+"""Published in the place of a body path that leads out of `bodies/`."""
+
 
 def response_path(call_id: str) -> str:
     """Where a call's raw response is published."""
@@ -98,6 +101,8 @@ def _published_event(
     for name, value in event.items():
         if name not in ("body", "response_body") or not isinstance(value, dict):
             out[name] = value
+        elif _leaves_bodies(value.get("path")):
+            out[name] = {**value, "path": _REFUSED}
         elif place is not None and event.get("type") == "request":
             line, call_id = place
             pointer = "/context"
@@ -108,6 +113,12 @@ def _published_event(
         else:
             out[name] = {**value, "path": kept.get(str(value.get("path")))}
     return out
+
+
+def _leaves_bodies(path: object) -> bool:
+    """Whether the reader refused an event for its body's path, as it must do again when it reads what is published."""
+    folder, _, name = path.partition("/") if isinstance(path, str) else ("bodies", "", "x")
+    return folder != "bodies" or not name or "/" in name or name in (".", "..")
 
 
 def stage_sources(placed: dict[str, str], staging: Staging) -> None:

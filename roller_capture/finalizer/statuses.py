@@ -32,6 +32,9 @@ _CAPTURE_ERRORS = frozenset(
         CallErrorCode.RECORDER_ERROR,
         CallErrorCode.BODY_FILE_DAMAGED,
         CallErrorCode.DECODED_BODY_TOO_LARGE,
+        CallErrorCode.IMPORT_BYTES_UNPROVEN,
+        CallErrorCode.IMPORT_BODY_MISSING,
+        CallErrorCode.IMPORT_ALTERED,
     }
 )
 _MODEL_BLOCKERS: dict[str, Blocker] = {
@@ -54,7 +57,9 @@ class CallStatuses(NamedTuple):
 def call_statuses(call: SurveyedCall, identity: Identity, model_match: str) -> CallStatuses:
     """Joins what the request, the response, the files, the model names and the identity say about one call."""
     errors = _call_errors(call, identity)
-    damaged = any(error.code in _CAPTURE_ERRORS for error in errors) or _not_stored(call)
+    # A response that was recorded and is gone is not on disk, whatever its head says of it.
+    gone = bool(response_file_errors(call.recorded))
+    damaged = gone or any(error.code in _CAPTURE_ERRORS for error in errors) or _not_stored(call)
     response_status = call.response.response_capture_status
     if damaged and response_status is ResponseCaptureStatus.COMPLETE:
         response_status = ResponseCaptureStatus.PARTIAL
@@ -88,10 +93,13 @@ def call_statuses(call: SurveyedCall, identity: Identity, model_match: str) -> C
 def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
     recorded = call.recorded
     errors = [*call.request.errors, *response_file_errors(recorded)]
+    # Of a body that nobody kept, nobody can say that its end mark was missing.
+    unseen = any(code is CallErrorCode.IMPORT_BODY_MISSING for code, _ in recorded.recorder_errors)
     errors += [CallError(code=code, message=message) for code, message in recorded.recorder_errors]
     errors += [
         CallError(code=error.code, message=_message(call, error), cut_by=_cut_by(call, error.code))
         for error in call.response.errors
+        if not (unseen and error.code is CallErrorCode.TERMINAL_MARKER_MISSING)
     ]
     if recorded.masked:
         message = "a credential that the response echoed is masked in the stored copy"
@@ -107,10 +115,13 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
 
 
 def _message(call: SurveyedCall, error: DecodeError) -> str:
-    """Where the proxy itself cut a call, the recorder knows why."""
+    """Where the proxy itself cut a call, or nobody knows who did, the recorder's own words say the most; where the
+    service was not reached, they say why."""
     told = call.recorded.failure_message
-    by_proxy = error.code is CallErrorCode.RESPONSE_CUT and call.recorded.cut_by is CutBy.PROXY
-    return told if by_proxy and told else error.message
+    if error.code is CallErrorCode.UPSTREAM_UNREACHABLE:
+        return f"{error.message}: {told}" if told else error.message
+    own_words = error.code is CallErrorCode.RESPONSE_CUT and call.recorded.cut_by in (CutBy.PROXY, None)
+    return told if own_words and told else error.message
 
 
 def _not_stored(call: SurveyedCall) -> bool:

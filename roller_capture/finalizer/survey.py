@@ -156,11 +156,12 @@ def _decode_headless(call: RecordedCall) -> DecodedResponse:
     """There is a body on disk, but no record of its head: what it holds is kept, and it can never be called whole."""
     decoded = _decode_as(call, _ASSUMED_STATUS)
     error = DecodeError(CallErrorCode.RESPONSE_CUT, "the head of the response is not on record")
+    blockers = (one for one in decoded.blockers if one is not Blocker.EXECUTION_NOT_COMPLETED)  # nobody knows its end
     return dataclasses.replace(
         decoded,
         execution_status=ExecutionStatus.INTERRUPTED,
         response_capture_status=ResponseCaptureStatus.PARTIAL,
-        blockers=tuple(dict.fromkeys((*decoded.blockers, Blocker.RESPONSE_INCOMPLETE))),
+        blockers=tuple(dict.fromkeys((*blockers, Blocker.RESPONSE_INCOMPLETE))),
         errors=(*decoded.errors, error),
     )
 
@@ -171,7 +172,9 @@ def _decode_as(call: RecordedCall, status: int | None) -> DecodedResponse:
         call.protocol,
         status=status,
         content_type=call.response_header("content-type"),
-        content_encoding=None if call.masked == "decoded" else call.response_header("content-encoding"),
+        content_encoding=None
+        if call.masked == "decoded" or call.response_decoded
+        else call.response_header("content-encoding"),
         body=_pieces(body.path) if body is not None and body.path is not None else (),
         http_end=call.end,
     )
@@ -224,17 +227,18 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
         errors.append(CallError(code=body.error, message=f"request content-encoding {call.content_encoding}"))
     whole = call.request_complete and all(error.code in _NO_LOSS for error in errors)
     context_sha256 = body.wire_sha256 if call.content_encoding is None else hashlib.sha256(body.data).hexdigest()
+    wire_sha256 = None if call.request_decoded else body.wire_sha256  # that of a text says nothing of the wire
     try:
         # Only texts and places of it are used; what is published is its own text.
         context = json_text.parse(body.data, exact_numbers=False)
     except json_text.JsonError as error:
         if error.too_deep:
             errors.append(CallError(code=CallErrorCode.CONTEXT_TOO_DEEP, message=str(error)))
-        return RequestFacts(whole, False, body.wire_sha256, context_sha256, None, {}, {}, {}, tuple(errors))
+        return RequestFacts(whole, False, wire_sha256, context_sha256, None, {}, {}, {}, tuple(errors))
     return RequestFacts(
         whole=whole,
         is_json=True,
-        wire_sha256=body.wire_sha256,
+        wire_sha256=wire_sha256,
         context_sha256=context_sha256,
         model=_text_member(context, "model"),
         tool_results=_find_tool_results(call.protocol, context, interest.tool_call_ids),
@@ -274,14 +278,11 @@ def _find_tool_results(protocol: Protocol, context: Any, wanted: frozenset[str])
 def _find_notifications(
     protocol: Protocol, context: Any, wanted: tuple[tuple[str, ...], ...]
 ) -> dict[tuple[str, ...], tuple[HeldText, ...]]:
-    """Where notifications stand. What a tool returned is no message: an agent that reads a log quotes them there."""
+    """Where notifications stand."""
     found: dict[tuple[str, ...], tuple[HeldText, ...]] = {}
     if not wanted:
         return found
-    quoted = tuple(place for _, place in iter_tool_results(protocol, context))
     for place, text in iter_messages_text(protocol, context):
-        if place.startswith(tuple(f"{one}/" for one in quoted)) or place in quoted:
-            continue
         for texts in wanted:
             if all(part in text for part in texts):
                 digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

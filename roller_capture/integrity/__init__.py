@@ -3,19 +3,27 @@
 Returns findings and prints nothing. `validate_attempt` is CI's check and Resume's gate (design sections 3 and 9).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from roller_capture import __version__
 from roller_capture.errors import RollerError
 from roller_capture.integrity import evidence
+from roller_capture.integrity.compression import check_compression
+from roller_capture.integrity.coverage import check_coverage
 from roller_capture.integrity.family import check_evidence_kept, check_family, check_manifest_members
 from roller_capture.integrity.files import check_files
 from roller_capture.integrity.findings import Finding, guarded
+from roller_capture.integrity.native_identity import check_native_ids
+from roller_capture.integrity.numbering import check_numbering
 from roller_capture.integrity.old_attempts import old_findings
 from roller_capture.integrity.records import Seen, check_calls, check_references, check_relations, published_lines
+from roller_capture.integrity.relation_rules import check_relation_rules
 from roller_capture.integrity.totals import check_derived, check_manifest
 from roller_capture.old_layouts import Layout, layout_of
 from roller_capture.publication import CALLS, FORMAL_FILES, MANIFEST, RELATIONS
-from roller_capture.published import read_manifest, relation_lines
+from roller_capture.published import calls_path, read_manifest, relation_lines
 from roller_capture.schemas import schema_findings
 
 __all__ = ["Finding", "validate_attempt"]
@@ -24,7 +32,7 @@ __all__ = ["Finding", "validate_attempt"]
 def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = False) -> list[Finding]:
     """Everything that is wrong with a published attempt; empty means valid.
 
-    `deep` also parses every context, checks it against its hash, and resolves every context pointer and every evidence
+    `deep` also parses every context, looks up in it what relations and evidence say of it, and resolves every evidence
     locator in `raw/`. `fresh` is for files that this process has just written: it hashed and derived them itself.
     """
     try:
@@ -35,24 +43,49 @@ def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = Fal
     if layout is None:
         named = f"format {manifest.get('schema')!r}, layout {manifest.get('storage_layout')!r}"
         return [Finding(MANIFEST, f"{named} cannot be checked by this version")]
-    if layout is not Layout.CURRENT or "lifecycle" not in manifest:
+    if layout is not Layout.CURRENT:
+        return old_findings(attempt_dir, layout, manifest, deep=deep)
+    if "lifecycle" not in manifest:
+        if _is_of_this_version(manifest):
+            return [Finding(MANIFEST, "lifecycle is missing: this version always writes it")]
         return old_findings(attempt_dir, layout, manifest, deep=deep)
     findings = [Finding(MANIFEST, line) for line in schema_findings("roller.capture.v1.json", manifest)]
-    if findings:
-        return findings
-    findings += check_files(attempt_dir, manifest, rehash=not fresh)
+    return findings or _current_findings(attempt_dir, manifest, deep=deep, fresh=fresh)
+
+
+def _current_findings(attempt_dir: Path, manifest: dict[str, Any], *, deep: bool, fresh: bool) -> list[Finding]:
+    """Of an attempt of today's layout, whose manifest fits the schema."""
+    calls = calls_path(attempt_dir, manifest)
+    findings = list(check_files(attempt_dir, manifest, rehash=not fresh, formal=(calls.name, RELATIONS)))
+    if calls.name not in {finding.file for finding in findings}:
+        findings += check_compression(attempt_dir, manifest, rehash=not fresh)
     if any(finding.file in FORMAL_FILES for finding in findings):
         return findings
     seen = Seen()
     findings += guarded(RELATIONS, lambda: check_relations(relation_lines(attempt_dir / RELATIONS), manifest, seen))
-    lines = published_lines(attempt_dir / CALLS, contexts=deep)
-    findings += guarded(CALLS, lambda: check_calls(lines, manifest, seen, derived=not fresh))
+    lines = published_lines(calls, contexts=deep or not fresh)
+    findings += guarded(CALLS, lambda: check_calls(lines, manifest, seen, derived=not fresh, deep=deep))
     findings += check_references(seen)
     findings += check_manifest(manifest, seen)
     findings += check_derived(manifest)
     findings += check_family(manifest, seen)
     findings += check_evidence_kept(manifest, seen)
     findings += check_manifest_members(manifest, seen)
+    if not fresh and "migrated_from" not in manifest:
+        findings += _agreement(manifest, seen)
     if deep and not findings and manifest["raw_retained"]:
         findings += [Finding(file, message) for file, message in evidence.check(attempt_dir, manifest)]
     return findings
+
+
+def _agreement(manifest: dict[str, Any], seen: Seen) -> Iterator[Finding]:
+    """What the finalizer says twice, it says alike. An attempt of an earlier layout need not."""
+    yield from check_numbering(manifest, seen)
+    yield from check_native_ids(manifest, seen)
+    yield from check_relation_rules(manifest, seen)
+    yield from check_coverage(manifest, seen)
+
+
+def _is_of_this_version(manifest: dict[str, Any]) -> bool:
+    tool = manifest.get("tool")
+    return isinstance(tool, dict) and tool.get("version") == __version__

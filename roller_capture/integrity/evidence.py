@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
+from roller_capture.calls_file import line_texts
 from roller_capture.finalizer.raw_folder import SOURCES
 from roller_capture.publication import CALLS, RELATIONS
-from roller_capture.published import relation_lines
+from roller_capture.published import calls_path, relation_lines
 
 _LINE: Final = re.compile(r"line:([1-9]\d{0,8})((?: [a-z_]+:\S+)*)$")
 
@@ -43,7 +44,8 @@ def check(attempt_dir: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, st
                 path = str(sources[evidence["source"]]["path"])
                 wanted.setdefault(path, []).append((where, evidence["locator"]))
     for name, locators in wanted.items():
-        yield from _check_locators(attempt_dir / name, name, locators)
+        file = calls_path(attempt_dir, manifest) if name == CALLS else attempt_dir / name
+        yield from _check_locators(file, name, locators)
 
 
 def _wrong_sources(sources: dict[str, Any], manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -80,13 +82,20 @@ def _check_pointer(path: Path, name: str, where: str, place: str) -> Iterator[tu
 
 def _check_lines(path: Path, name: str, lines: dict[int, list[tuple[str, list[str]]]]) -> Iterator[tuple[str, str]]:
     left = dict(lines)
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            for where, ids in left.pop(number, ()):
-                missing = [one for one in ids if one.encode("utf-8", "surrogatepass") not in line]
-                if missing:
-                    yield where, f"evidence {name} line {number} does not hold {missing[0]}"
-            if not left:
-                return
+    for number, line in enumerate(_line_texts(path, name), 1):
+        for where, ids in left.pop(number, ()):
+            missing = [one for one in ids if one.encode("utf-8", "surrogatepass") not in line]
+            if missing:
+                yield where, f"evidence {name} line {number} does not hold {missing[0]}"
+        if not left:
+            return
     for number, wanted in left.items():
         yield wanted[0][0], f"evidence {name} has no line {number}"
+
+
+def _line_texts(path: Path, name: str) -> Iterator[bytes]:
+    if name == CALLS:
+        yield from line_texts(path)
+        return
+    with path.open("rb") as stream:
+        yield from stream

@@ -89,8 +89,9 @@ def check_manifest_members(manifest: Record, seen: Seen) -> Iterator[Finding]:
         yield Finding(MANIFEST, "coverage is complete although fewer outputs were observed than expected")
     if manifest["closed_at"] is None and manifest["capture_status"] == CaptureStatus.COMPLETE:
         yield Finding(MANIFEST, "the capture is complete although its recorder was never closed")
-    if "supersedes" not in manifest:
+    if "migrated_from" not in manifest:
         yield from _scope(manifest, seen)
+    if "supersedes" not in manifest:
         yield from _retention(manifest, seen)
 
 

@@ -42,7 +42,9 @@ def old_findings(attempt_dir: Path, layout: Layout, manifest: Record, *, deep: b
         return findings
     seen = Seen()
     findings += guarded(RELATIONS, lambda: check_relations(old.relations(), complete, seen))
-    findings += guarded(CALLS, lambda: check_calls(_lines(old, contexts=deep), complete, seen, derived=False))
+    findings += guarded(
+        CALLS, lambda: check_calls(_lines(old, contexts=deep), complete, seen, derived=False, deep=deep)
+    )
     findings += check_references(seen)
     findings += check_manifest(complete, seen)
     findings += check_family(complete, seen)

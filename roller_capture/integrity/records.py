@@ -1,6 +1,5 @@
 """The lines of calls.jsonl and relations.jsonl: each by its schema, and what they say of each other."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +8,8 @@ from typing import Any, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.call_heads import CallFile
+from roller_capture.integrity.call_facts import CallFacts, facts_of, identity_headers
+from roller_capture.integrity.context_rules import check_context, hash_contradictions
 from roller_capture.integrity.findings import Finding
 from roller_capture.integrity.status_rules import contradictions
 from roller_capture.publication import CALLS, RELATIONS
@@ -35,9 +36,11 @@ class Seen:
     ambiguous: list[str] = field(default_factory=list)
     unattributed: set[str] = field(default_factory=set)
     side_calls: set[str] = field(default_factory=set)
-    pointers: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    provider_tools: set[str] = field(default_factory=set)
+    in_context: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     receivers: list[tuple[int, str, str | None]] = field(default_factory=list)
     parents: list[tuple[int, str, dict[str, Any] | None]] = field(default_factory=list)
+    calls: list[CallFacts] = field(default_factory=list)
 
 
 class Line(NamedTuple):
@@ -50,12 +53,12 @@ class Line(NamedTuple):
 
 
 def published_lines(path: Path, *, contexts: bool) -> Iterator[Line]:
-    """The lines of calls.jsonl. Raises `OSError`, and `json_text.JsonError` for a damaged line."""
+    """The lines of a file of calls. Raises `OSError`, and `json_text.JsonError` for a damaged line."""
     if contexts:
         for line in call_lines(path):
             yield Line(f"{CALLS}:{line.number}", line.number, line.head, line.context)
         return
-    # The hash has vouched for the contexts. No length that the file tells is trusted.
+    # No length that the file tells is trusted.
     with CallFile(path) as calls:
         for head in calls.heads(trust_lengths=False):
             if head.head is None or head.problem is not None:
@@ -63,17 +66,22 @@ def published_lines(path: Path, *, contexts: bool) -> Iterator[Line]:
             yield Line(f"{CALLS}:{head.number}", head.number, head.head, None)
 
 
-def check_calls(lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, derived: bool) -> Iterator[Finding]:
+def check_calls(
+    lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, derived: bool, deep: bool
+) -> Iterator[Finding]:
     """Each call by its schema and against the manifest; what the relations need is gathered in `seen`.
 
-    `derived` checks too that its statuses follow from what stands beside them.
+    `derived` checks too that its statuses follow from what stands beside them. `deep` also parses the contexts.
     """
     participants = {item["participant_id"] for item in manifest["participants"]}
     sequences: set[int] = set()
+    headers = identity_headers(manifest)
+    made_here = derived and "migrated_from" not in manifest
     for line in lines:
         where = line.where
         # The two open members, which may be large, are left out of the check of the envelope.
-        problems = list(schema_findings("roller.call.v1.json", {**line.head, "output": None, "context": None}))
+        open_members = {name: None for name in ("output",) if name in line.head} | {"context": None}
+        problems = list(schema_findings("roller.call.v1.json", {**line.head, **open_members}))
         yield from (Finding(where, problem) for problem in problems)
         if problems:
             continue
@@ -90,8 +98,13 @@ def check_calls(lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, 
             yield from (Finding(where, message) for message in contradictions(call))
         sequences.add(call["sequence"])
         _gather(call, line.number, seen)
+        seen.calls.append(facts_of(call, line.number, headers))
         if line.context is not None:
-            yield from _check_context(call, line.context, where, seen)
+            if made_here or ("context_raw" not in call and call["context_exact"]):
+                yield from (Finding(where, message) for message in hash_contradictions(call, line.context))
+            if deep:
+                relations = seen.in_context.get(call["call_id"], ())
+                yield from check_context(call, line.context, where, relations, seen.provider_tools)
 
 
 def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
@@ -99,6 +112,7 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
     seen.owners[call_id] = call["participant_id"]
     seen.lines[call_id] = number
     seen.tool_ids[call_id] = frozenset(ref["tool_call_id"] for ref in call["tool_refs"] if ref["tool_call_id"])
+    seen.provider_tools |= seen.tool_ids[call_id]
     seen.tool_refs[call_id] = frozenset((ref["tool_call_id"], ref["item_id"]) for ref in call["tool_refs"])
     seen.execution[call["execution_status"]] += 1
     seen.identity[call["identity_status"]] += 1
@@ -112,24 +126,6 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
         seen.unattributed.add(call_id)
     if call["purpose"] not in (Purpose.AGENT, Purpose.UNKNOWN):
         seen.side_calls.add(call_id)
-
-
-def _check_context(call: dict[str, Any], text: memoryview, where: str, seen: Seen) -> Iterator[Finding]:
-    if "context_raw" in call and bytes(text[:5]) != b"null":
-        yield Finding(where, "context and context_raw are both there")
-    try:
-        context = json_text.parse(bytes(text), exact_numbers=False)
-    except json_text.JsonError as error:
-        yield Finding(where, f"context is no JSON: {error}")
-        return
-    exact = "context_raw" not in call and call["context_exact"]
-    if exact and hashlib.sha256(text).hexdigest() != call["context_sha256"]:
-        yield Finding(where, "context is not the text of context_sha256")
-    for number, place in seen.pointers.get(call["call_id"], ()):
-        try:
-            json_text.resolve_pointer(context, place)
-        except LookupError:
-            yield Finding(f"{RELATIONS}:{number}", f"context_pointer {place} names nothing in {call['call_id']}")
 
 
 def check_relations(
@@ -154,7 +150,7 @@ def check_relations(
                 yield Finding(where, f"{name} {relation[name]} is not in the manifest")
         if relation["context_call_id"] is not None:
             receiver = relation["receiver_participant_id"] or relation["parent_participant_id"]
-            seen.pointers.setdefault(relation["context_call_id"], []).append((number, relation["context_pointer"]))
+            seen.in_context.setdefault(relation["context_call_id"], []).append((number, relation))
             seen.receivers.append((number, relation["context_call_id"], receiver))
         if relation["parent_call_status"] == ParentCallStatus.RESOLVED:
             seen.parents.append((number, relation["parent_call_id"], relation["model_tool_ref"]))

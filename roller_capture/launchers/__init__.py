@@ -28,6 +28,7 @@ class LauncherTraits:
     puts the pinned versions; `install_hint` says in one clause how to get it. `key_variables` are the environment
     variables in which the harness takes a credential, the usual one first. `session_headers` are the request headers,
     in lower case, whose values name sessions: only sessions seen there, or announced by the harness, are copied.
+    `needs_model`: it has no model of its own, so `--model` has to name one.
     """
 
     executable: str
@@ -38,6 +39,7 @@ class LauncherTraits:
     profiles: tuple[str, ...]
     key_variables: tuple[str, ...]
     session_headers: tuple[str, ...]
+    needs_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,10 @@ class Launcher(Protocol):
 
     def has_answered(self, stdout: Path) -> bool:
         """Whether the output holds anything that a model must have said."""
+
+    def answered_itself(self, stdout: Path) -> bool:
+        """Whether the output says, in the harness's own words, that it answered a prompt without asking a model, as it
+        does with a command of its own."""
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         """Whether the root has given its answer since byte `start` of the output, also when the process still waits for

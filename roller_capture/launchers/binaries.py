@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from roller_capture.errors import RollerError
 from roller_capture.launchers import Launcher
 from roller_capture.launchers.environment import harness_environment
+from roller_capture.launchers.first_line import start_problem
+from roller_capture.paths import full_path
 
 _VERSION_SECONDS: Final = 60
 _VERSIONS: Final[dict[tuple[Path, tuple[int, ...]], str]] = {}
@@ -29,11 +31,15 @@ def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
     """The program: as given, else the newest installed in `.harnesses/` of the working directory and of the checkout
     taken together, else the one on PATH.
 
-    Raises `RollerError` (exit 2) when there is none, and when it does not tell its version.
+    Raises `RollerError` (exit 2) when there is none, when its first line says that it cannot be started, and when it
+    does not tell its version.
     """
     path = _given(given) if given is not None else _installed(harness, launcher) or _on_path(launcher)
     if path is None:
         raise RollerError(f"{harness} is not installed: {launcher.traits.install_hint}", exit_code=2)
+    problem = start_problem(path)
+    if problem is not None:
+        raise RollerError(f"{path}: cannot be started: {problem}", exit_code=2)
     key = (path, _state(path))
     if key not in _VERSIONS:
         _VERSIONS[key] = _version(harness, launcher, path)
@@ -41,7 +47,7 @@ def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
 
 
 def _given(path: Path) -> Path:
-    path = path.expanduser().absolute()
+    path = full_path(path)
     if not path.is_file():
         raise RollerError(f"--harness-bin {path}: is no file: name the harness's program", exit_code=2)
     if not os.access(path, os.X_OK):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from roller_capture.adapters.claude_code.adapter import TESTED_VERSIONS
 from roller_capture.adapters.claude_code.identity import SESSION_HEADER
 from roller_capture.adapters.claude_code.locate import find_sessions, is_file_name
+from roller_capture.adapters.claude_code.record_shapes import SYNTHETIC_MODEL
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
@@ -92,6 +93,10 @@ class ClaudeCodeLauncher:
     def has_answered(self, stdout: Path) -> bool:
         return any(_is_answer(record) for record in _records(stdout))
 
+    def answered_itself(self, stdout: Path) -> bool:
+        records = list(_records(stdout))
+        return any(map(_is_own_words, records)) and any(map(_is_without_model, records))
+
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         # The `result` record comes only after the wait for background subtasks.
         return _root_has_answered(_records(stdout, start))
@@ -154,9 +159,20 @@ def _records(stdout: Path, start: int = 0) -> Iterator[dict[str, Any]]:
 def _is_answer(record: Mapping[str, Any]) -> bool:
     """Whether a model must have said it. The harness writes its own error texts as answers of a synthetic model."""
     if record.get("type") == "result":
-        return record.get("is_error") is False
+        return record.get("is_error") is False and not _is_without_model(record)
     message = record.get("message")
-    return record.get("type") == "assistant" and isinstance(message, dict) and message.get("model") != "<synthetic>"
+    return record.get("type") == "assistant" and isinstance(message, dict) and message.get("model") != SYNTHETIC_MODEL
+
+
+def _is_own_words(record: Mapping[str, Any]) -> bool:
+    message = record.get("message")
+    return record.get("type") == "assistant" and isinstance(message, dict) and message.get("model") == SYNTHETIC_MODEL
+
+
+def _is_without_model(record: Mapping[str, Any]) -> bool:
+    """The end of a turn that the harness answered by itself: a prompt with a slash in front can be one of its commands
+    (measured: `/help`)."""
+    return record.get("type") == "result" and record.get("is_error") is False and record.get("num_turns") == 0
 
 
 def _root_has_answered(records: Iterable[Mapping[str, Any]]) -> bool:

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Final
 
 from roller_capture.errors import RollerError
+from roller_capture.launchers.refusal import refusal
 
 _OURS: Final = "collect gives it itself"
 _SESSION: Final = "collect starts one new session, and resumes it for the further turns"
@@ -171,7 +172,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
         elif _is_option(argument):
             option, takes = argument, _checked(argument)
         elif takes is _Takes.NONE:
-            raise _refusal(repr(argument), _reason(option))
+            raise _refusal(argument, _reason(option))
         elif takes is _Takes.PERHAPS_ONE:
             takes = _Takes.NONE
     if takes in (_Takes.ONE, _Takes.SOME):
@@ -212,5 +213,5 @@ def _reason(option: str) -> str:
     return _PROMPT
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to claude-code here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("claude-code", argument, reason)

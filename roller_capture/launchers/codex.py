@@ -23,6 +23,7 @@ from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers.refusal import refusal
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
 PROVIDER: Final = "roller"
@@ -56,6 +57,7 @@ _REFUSED_SETTINGS: Final[Mapping[str, str]] = {
 _OWN_RETRIES: Final = re.compile(
     rf"model_providers\.{PROVIDER}\.(?:request_max_retries|stream_max_retries|stream_idle_timeout_ms)"
 )
+_THE_INPUT: Final = "-"
 _SANDBOX_FLAGS: Final = ("-s", "--sandbox", "--approve-for-me", "--dangerously-bypass-approvals-and-sandbox")
 
 
@@ -116,8 +118,10 @@ class CodexLauncher:
             arguments += ["resume", session_id]
         elif settings.profile == REVIEW:
             arguments.append("review")
-        # The prompt stands behind `--`, since it may begin with a dash.
-        return HarnessCommand((*arguments, "--", prompt), _turn_environment(settings))
+        # The prompt stands behind `--`, since it may begin with a dash. One that is a dash alone means the input to
+        # Codex, also there; so it is on the input, too.
+        typed = prompt if prompt == _THE_INPUT else None
+        return HarnessCommand((*arguments, "--", prompt), _turn_environment(settings), typed)
 
     def session_ids(self, stdout: Path) -> list[str]:
         found: dict[str, None] = {}
@@ -129,6 +133,9 @@ class CodexLauncher:
 
     def has_answered(self, stdout: Path) -> bool:
         return any(_is_answer(record) for record in _records(stdout))
+
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(record.get("type") in ("turn.completed", "turn.failed") for record in _records(stdout, start))
@@ -150,8 +157,8 @@ class CodexLauncher:
 LAUNCHER: Final = CodexLauncher()
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to codex here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("codex", argument, reason)
 
 
 def _settings_in(arguments: Sequence[str]) -> Iterator[str]:

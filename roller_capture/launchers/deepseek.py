@@ -26,6 +26,7 @@ from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers.refusal import refusal
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
 DEFAULT_PROFILE: Final = "sdk-minimal"
@@ -147,6 +148,9 @@ class DeepSeekLauncher:
     def has_answered(self, stdout: Path) -> bool:
         return any(record.get("type") in ("answer", "text", "tool_call") for record in _records(stdout))
 
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
+
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(_ends_the_turn(record) for record in _records(stdout, start))
 
@@ -167,8 +171,8 @@ class DeepSeekLauncher:
 LAUNCHER: Final = DeepSeekLauncher()
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to deepseek here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("deepseek", argument, reason)
 
 
 def _provider(settings: LaunchSettings) -> str:

@@ -80,6 +80,9 @@ class GenericLauncher:
     def has_answered(self, stdout: Path) -> bool:
         return any(_records(stdout, "output"))
 
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
+
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(_records(stdout, "ended", start))
 

@@ -28,6 +28,7 @@ from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.hermes_configuration import API_MODES, PLUGIN, configuration_of, split_arguments
+from roller_capture.launchers.refusal import no_model
 from roller_capture.shipped import shipped_path
 from roller_capture.vocabulary import AttemptErrorCode
 
@@ -60,6 +61,7 @@ class HermesLauncher:
         profiles=(),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=(SESSION_HEADER,),
+        needs_model=True,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:
@@ -75,9 +77,9 @@ class HermesLauncher:
 
     def prepare(self, settings: LaunchSettings) -> None:
         if settings.model is None:
-            raise RollerError("hermes has no model of its own: name one with --model", exit_code=2)
+            raise no_model("hermes")
         if settings.base_url is None:
-            raise RollerError("hermes has no model service of its own: name one with --api-base", exit_code=2)
+            raise RollerError("hermes has no model service of its own here: name one with --api-base", exit_code=2)
         hooks = shipped_path("hooks", "hermes")
         version = _check_plugin(settings, hooks / "fits.py")
         home = settings.home / HOME
@@ -107,6 +109,9 @@ class HermesLauncher:
 
     def has_answered(self, stdout: Path) -> bool:
         return any(record.get("answered") is True for record in _turn_ends(stdout))
+
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(True for _ in _turn_ends(stdout, start))

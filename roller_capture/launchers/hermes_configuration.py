@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from roller_capture.errors import RollerError
 from roller_capture.launchers import LaunchSettings
+from roller_capture.launchers.refusal import refusal
 from roller_capture.vocabulary import Protocol
 
 _PROVIDER: Final = "roller"
@@ -87,8 +88,8 @@ def _setting(text: str) -> tuple[str, object]:
     return key, parsed
 
 
-def _refusal(what: str, reason: str) -> RollerError:
-    return RollerError(f"{what} cannot be given to hermes here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("hermes", argument, reason)
 
 
 def configuration_of(settings: LaunchSettings) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTra
 from roller_capture.launchers.environment import harness_environment
 from roller_capture.launchers.openclaw_gateway import Gateway
 from roller_capture.launchers.openclaw_output import documents, documents_in
+from roller_capture.launchers.refusal import no_model, refusal
 from roller_capture.shipped import shipped_path
 from roller_capture.vocabulary import Protocol
 
@@ -70,6 +71,7 @@ class OpenClawLauncher:
         profiles=_PROFILES,
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=(SESSION_HEADER,),
+        needs_model=True,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:
@@ -77,8 +79,7 @@ class OpenClawLauncher:
         for argument in arguments:
             name, _, value = argument.partition("=")
             if not expected_value and name not in _ALLOWED_ARGUMENTS:
-                able = " and ".join(_ALLOWED_ARGUMENTS)
-                raise RollerError(f"{name} cannot be given to openclaw here: only {able} can", exit_code=2)
+                raise refusal("openclaw", name, f"only {' and '.join(_ALLOWED_ARGUMENTS)} can")
             expected_value = not expected_value and not value
         if expected_value:
             raise RollerError(f"{arguments[-1]}: has no value", exit_code=2)
@@ -92,7 +93,7 @@ class OpenClawLauncher:
 
     def prepare(self, settings: LaunchSettings) -> None:
         if settings.model is None:
-            raise RollerError("openclaw has to be told the model: give --model", exit_code=2)
+            raise no_model("openclaw")
         state = settings.home / STATE_DIR
         state.mkdir(mode=0o700, exist_ok=True)
         configuration = _configuration(settings, settings.model)
@@ -146,6 +147,9 @@ class OpenClawLauncher:
 
     def has_answered(self, stdout: Path) -> bool:
         return any(_inner(document, "result", "meta", "agentMeta").get("usage") for document in documents(stdout))
+
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(True for _ in documents(stdout, start))

@@ -2,9 +2,10 @@
 
 Measured with 1.18.33. The configuration stands in `OPENCODE_CONFIG_CONTENT`, which comes after a project's own, so that
 no project leads around the proxy. A stub in the configuration folder keeps OpenCode from installing its plugin package
-from the network at every start. `run` mangles a prompt with blanks unless each word is an argument of its own. It ends
-when the root is idle, and with it every child in the background: so the profile `background`, which switches such
-children on, keeps them in a server (`opencode serve`) to which the turns are attached.
+from the network at every start. `run` puts arguments with a blank into quotes, and fails on one that is a number; so a
+prompt comes on its input, which it takes as it is. It ends when the root is idle, and with it every child in the
+background: so the profile `background`, which switches such children on, keeps them in a server (`opencode serve`) to
+which the turns are attached.
 """
 
 import json
@@ -28,6 +29,7 @@ from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTra
 from roller_capture.launchers.binaries import find_binary
 from roller_capture.launchers.opencode_project import PLUGIN_PACKAGE, folders_to_install_in
 from roller_capture.launchers.opencode_service import OpenCodeService, attached_url, server_environment
+from roller_capture.launchers.refusal import no_model, refusal
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import say
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
@@ -102,6 +104,7 @@ class OpenCodeLauncher:
         profiles=(NESTED, BACKGROUND),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=SESSION_HEADERS,
+        needs_model=True,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:
@@ -129,9 +132,10 @@ class OpenCodeLauncher:
                 "run it yourself behind mitmdump -s addons/capture.py, then roller-capture finalize",
                 exit_code=2,
             )
-        if settings.base_url is None or settings.model is None:
-            missing = "--api-base" if settings.base_url is None else "--model"
-            raise RollerError(f"opencode has no model service of its own here: give {missing}", exit_code=2)
+        if settings.model is None:
+            raise no_model("opencode")
+        if settings.base_url is None:
+            raise RollerError("opencode has no model service of its own here: name one with --api-base", exit_code=2)
         config = settings.home / ".config" / "opencode"
         (config / "node_modules").mkdir(mode=0o700, parents=True, exist_ok=True)
         package = {"dependencies": {PLUGIN_PACKAGE: "*"}}
@@ -153,9 +157,7 @@ class OpenCodeLauncher:
             arguments += ["--attach", attached_url(settings.home), "--dir", str(settings.workdir)]
         if session_id is not None:
             arguments += ["--session", session_id]
-        # The words are joined again with one blank each; an argument that holds one would be put into quotes.
-        arguments += [*settings.arguments, "--", *prompt.split(" ")]
-        return HarnessCommand(tuple(arguments), _turn_environment(settings))
+        return HarnessCommand((*arguments, *settings.arguments), _turn_environment(settings), prompt)
 
     def session_ids(self, stdout: Path) -> list[str]:
         found = {as_id(record.get("sessionID")): None for record in _records(stdout)}
@@ -163,6 +165,9 @@ class OpenCodeLauncher:
 
     def has_answered(self, stdout: Path) -> bool:
         return any(record.get("type") in ("text", "tool_use", "step_finish") for record in _records(stdout))
+
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
 
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(
@@ -192,8 +197,8 @@ class OpenCodeLauncher:
 LAUNCHER: Final = OpenCodeLauncher()
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to opencode here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("opencode", argument, reason)
 
 
 def _common_environment(home: Path, temporary: Path) -> dict[str, str]:

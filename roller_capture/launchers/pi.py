@@ -24,6 +24,7 @@ from roller_capture.adapters.pi.session_log import COMPLETED_REASONS
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
 from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers.refusal import no_model, refusal
 from roller_capture.shipped import shipped_path
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
@@ -91,6 +92,7 @@ class PiLauncher:
         profiles=(),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=SESSION_HEADERS,
+        needs_model=True,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:
@@ -110,7 +112,7 @@ class PiLauncher:
 
     def prepare(self, settings: LaunchSettings) -> None:
         if settings.model is None:
-            raise RollerError("pi has to be told its model here: give --model NAME", exit_code=2)
+            raise no_model("pi")
         _check_hook_fits(settings.binary)
         folder = settings.home / _AGENT_DIR
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -145,6 +147,9 @@ class PiLauncher:
     def has_answered(self, stdout: Path) -> bool:
         return any(_is_answer(record) for record in _records(stdout))
 
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
+
     def turn_has_ended(self, stdout: Path, start: int) -> bool:
         return any(record.get("type") == "agent_settled" for record in _records(stdout, start))
 
@@ -171,8 +176,8 @@ class PiLauncher:
 LAUNCHER: Final = PiLauncher()
 
 
-def _refusal(flag: str, reason: str) -> RollerError:
-    return RollerError(f"{flag} cannot be given to pi here: {reason}", exit_code=2)
+def _refusal(argument: str, reason: str) -> RollerError:
+    return refusal("pi", argument, reason)
 
 
 def _program(binary: Path) -> tuple[str, ...]:

@@ -3,11 +3,10 @@
 Pointers are JSON Pointers (RFC 6901) into the request body. Values of unexpected types are passed over.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from roller_capture import json_text
-from roller_capture.model_protocols import shapes
 from roller_capture.model_protocols.shapes import JsonObject
 from roller_capture.vocabulary import Protocol
 
@@ -24,43 +23,45 @@ def iter_tool_results(
 
     `wanted` restricts it to some ids; contexts hold thousands of results, and their pointers cost more than the search.
     """
+    for tool_call_id, place in _results_of(protocol, context):
+        if isinstance(tool_call_id, str) and tool_call_id and (wanted is None or tool_call_id in wanted):
+            yield tool_call_id, json_text.pointer(*place)
+
+
+def _results_of(protocol: Protocol, context: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
+    """What each result has as its tool call id, whatever its type, and the way to the result."""
     member = "input" if protocol is Protocol.OPENAI_RESPONSES else "messages"
     messages = context.get(member) if isinstance(context, dict) else None
+    # Every message of every request passes here, and in long sessions that is most of the finalizer's own work.
     for position, message in _blocks(messages):
-        for tool_call_id, inner in _result_ids(protocol, message):
-            if isinstance(tool_call_id, str) and tool_call_id and (wanted is None or tool_call_id in wanted):
-                yield tool_call_id, json_text.pointer(member, position, *inner)
-
-
-def _result_ids(protocol: Protocol, message: JsonObject) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """The tool call ids of one message's results, each with the way to it inside the message."""
-    if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
-        if message.get("role") == "tool":
-            yield message.get("tool_call_id"), ()
-    elif protocol is Protocol.OPENAI_RESPONSES:
-        if _type(message).endswith("_output"):
-            yield message.get("call_id"), ()
-    else:
-        for position, block in _blocks(message.get("content")):
-            if _type(block).endswith("tool_result"):
-                yield block.get("tool_use_id"), ("content", position)
+        if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
+            if message.get("role") == "tool":
+                yield message.get("tool_call_id"), (member, position)
+        elif protocol is Protocol.OPENAI_RESPONSES:
+            if _type(message).endswith("_output"):
+                yield message.get("call_id"), (member, position)
+        else:
+            for inner, block in _blocks(message.get("content")):
+                if _type(block).endswith("tool_result"):
+                    yield block.get("tool_use_id"), (member, position, "content", inner)
 
 
 def iter_messages_text(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
-    """Every text that a user, system, developer or tool message holds, with its pointer.
+    """Every text that a user, system or developer message holds, with its pointer.
 
     The pointer names the message where its content is a string, else the block that holds the text. What the model
-    itself said before (assistant messages, calls, reasoning) is left out, and so are the system prompt outside the
-    messages and the tool definitions. Unknown items of a Responses `input` count when they hold text.
+    itself said before (assistant messages, calls, reasoning) is left out, and so are what tools returned (an agent that
+    reads a log quotes notifications there), the system prompt outside the messages and the tool definitions. Unknown
+    items of a Responses `input` count when they hold text.
     """
     if protocol is Protocol.OPENAI_RESPONSES and isinstance(context, dict) and isinstance(context.get("input"), str):
         yield "/input", context["input"]
         return
     for pointer, message in _messages(protocol, context):
-        if message.get("role") == "assistant":
+        if message.get("role") in ("assistant", "tool"):
             continue
         kind = _type(message) if protocol is Protocol.OPENAI_RESPONSES else ""
-        if kind.endswith("_call") or kind in _SAID_BY_THE_MODEL:
+        if kind.endswith(("_call", "_output")) or kind in _SAID_BY_THE_MODEL:
             continue
         for member in ("content", "output", "text") if kind else ("content",):
             yield from _texts(pointer, member, message, _TEXT_DEPTH)
@@ -73,13 +74,15 @@ def _messages(protocol: Protocol, context: Any) -> Iterator[tuple[str, JsonObjec
         yield json_text.pointer(member, position), message
 
 
-def _blocks(value: Any) -> Iterator[tuple[int, JsonObject]]:
-    if isinstance(value, list):
-        yield from ((position, item) for position, item in enumerate(value) if isinstance(item, dict))
+def _blocks(value: Any) -> Iterable[tuple[int, JsonObject]]:
+    if not isinstance(value, list):
+        return ()
+    return [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
 
 
 def _type(value: JsonObject) -> str:
-    return shapes.text_or_none(value.get("type")) or ""
+    kind = value.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _texts(pointer: str, member: str, holder: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
@@ -89,9 +92,9 @@ def _texts(pointer: str, member: str, holder: JsonObject, depth: int) -> Iterato
         yield pointer, value
     elif isinstance(value, list) and depth > 0:
         for position, block in enumerate(value):
-            place = pointer + json_text.pointer(member, position)
+            place = f"{pointer}/{member}/{position}"
             if isinstance(block, str):
                 yield place, block
-            elif isinstance(block, dict):
+            elif isinstance(block, dict) and not _type(block).endswith("tool_result"):
                 for inner in ("text", "content", "output"):
                     yield from _texts(place, inner, block, depth - 1)

@@ -35,6 +35,7 @@ _BROKEN_OFF = frozenset({Blocker.OUTPUT_TRUNCATED, Blocker.CONTENT_FILTERED})
 _CUT_MESSAGES = {
     HttpEnd.CUT_BY_CLIENT: "the client left",
     HttpEnd.CUT_BY_UPSTREAM: "the model service broke off",
+    HttpEnd.CUT: "the exchange broke; nothing tells which side broke it",
     HttpEnd.PROXY_STOPPED: "the proxy was stopped",
     HttpEnd.PROXY_KILLED: "the proxy was killed",
     HttpEnd.UNREACHABLE: "the model service broke off",

@@ -56,8 +56,10 @@ class CallRecorder:
             headers=stored.headers,
             other_headers=[*stored.other, *withheld],
             roller_headers=[list(pair) for pair in roller],
-            content_encoding=stored.content_encoding,
+            content_encoding=None if head.decoded else stored.content_encoding,
             **({} if head.credential is None else {"credential": head.credential}),
+            **({"imported": True} if head.imported else {}),
+            **({"decoded": True} if head.decoded else {}),
         )
 
     def request_chunk(self, data: bytes) -> None:
@@ -66,12 +68,13 @@ class CallRecorder:
             self._request = self._body_file("request")
         self._request.write(data)
 
-    def end_request(self, times: BodyTimes, *, complete: bool) -> None:
-        """The request body has ended: writes `request`."""
+    def end_request(self, times: BodyTimes, *, complete: bool, seen: bool = True) -> None:
+        """The request body has ended: writes `request`. Without a file of the body where nobody has `seen` it."""
         if self.request_ended:
             return
         self.request_ended = True
-        self.request_chunk(b"")
+        if seen:
+            self.request_chunk(b"")
         self._journal.event(
             "request",
             flow=self.flow,
@@ -94,15 +97,17 @@ class CallRecorder:
             headers=stored.headers,
             other_headers=stored.other,
             started_at=head.started_at,
+            **({"decoded": True} if head.decoded else {}),
         )
         file = self._body_file("response")
-        self._response = response_body(file, head.status, content_encoding(head.fields), self._credentials)
+        encoding = None if head.decoded else content_encoding(head.fields)
+        self._response = response_body(file, head.status, encoding, self._credentials)
 
     def response_chunk(self, data: bytes) -> None:
         """Takes a piece of the response body; it is written when this returns."""
         if self._response is None or self.response_ended:
             return
-        if self._progress.first_byte_at is None:
+        if self._progress.first_byte_at is None and not self._head.imported:
             self._progress.first_byte_at = time.time()
             self._progress.first_byte_mono_ns = time.monotonic_ns()
         self._progress.chunks += 1
@@ -129,7 +134,7 @@ class CallRecorder:
             self.end_request(BodyTimes(), complete=False)
         self._end(
             "failure",
-            None,
+            failure.ended_at,
             phase=self._phase(failure),
             cut_by=failure.cut_by,
             unreachable=failure.unreachable,
@@ -165,10 +170,10 @@ class CallRecorder:
             kind,
             flow=self.flow,
             body=self._response.describe() if self._response else None,
-            chunks=self._progress.chunks,
+            chunks=None if self._head.imported else self._progress.chunks,
             first_byte_at=self._progress.first_byte_at,
             first_byte_mono_ns=self._progress.first_byte_mono_ns,
-            ended_at=ended_at or time.time(),
+            ended_at=ended_at if ended_at or self._head.imported else time.time(),
             masked=self._response.masked if self._response else False,
             **fields,
         )

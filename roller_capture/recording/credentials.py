@@ -6,6 +6,7 @@ forms in a byte string, `StreamMasker` in a stream whose chunk borders mean noth
 
 import base64
 import binascii
+import functools
 import html
 import json
 import re
@@ -60,7 +61,7 @@ class Credentials:
             name = _lower(raw_name)
             if name in _ALWAYS_SECRET:
                 certain.update(_header_secrets(name, value))
-            elif name not in identity_names and _SECRET_WORDS.search(name):
+            elif name not in identity_names and _sounds_secret(name):
                 suspected.update(_header_secrets(name, value))
         found = {secret for secret in certain | (suspected - native_ids) if len(secret) >= SHORTEST_SECRET}
         self._too_many: Final = len(found) > MOST_SECRETS
@@ -90,12 +91,17 @@ class Credentials:
         return _BlindMasker() if self._too_many else Masker(self.values)
 
     @cached_property
-    def masker_of_answers(self) -> "Masker":
-        """Finds what no answer of a model holds unless somebody echoes it: real keys, by header and look."""
+    def real_keys(self) -> tuple[bytes, ...]:
+        """What is a key beyond doubt, by header and look, and opens something."""
         made_up = MADE_UP_PREFIX.encode()
-        return Masker(
+        return tuple(
             secret for secret in self._certain if _UNMISTAKABLE.fullmatch(secret) and not secret.startswith(made_up)
         )
+
+    @cached_property
+    def masker_of_answers(self) -> "Masker":
+        """Finds what no answer of a model holds unless somebody echoes it: real keys, by header and look."""
+        return Masker(self.real_keys)
 
 
 class Masker:
@@ -186,8 +192,14 @@ def _blot(data: bytes, intervals: Iterable[tuple[int, int]]) -> bytes:
     return data if blotted is None else bytes(blotted)
 
 
+@functools.lru_cache(maxsize=1024)
 def _lower(name: bytes) -> str:
     return name.decode("latin-1").lower()
+
+
+@functools.lru_cache(maxsize=1024)
+def _sounds_secret(name: str) -> bool:
+    return _SECRET_WORDS.search(name) is not None
 
 
 def _header_secrets(name: str, value: bytes) -> Iterable[bytes]:

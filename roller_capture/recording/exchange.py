@@ -13,7 +13,8 @@ class RequestHead:
     """A request before its body. `fields` are the headers that are forwarded, `roller` the ones taken off.
 
     With a key of the proxy's own, `credential` says whose credential the request came with, and `keys` are the secrets
-    that must not be stored wherever they appear.
+    that must not be stored wherever they appear. `imported`: another recorder saw the exchange, so that the times and
+    pieces of this one mean nothing. `decoded`: the body comes as a text, without the content coding that it had.
     """
 
     method: str
@@ -26,16 +27,19 @@ class RequestHead:
     roller: tuple[tuple[str, str], ...] = ()
     credential: CredentialMark | None = None
     keys: tuple[bytes, ...] = field(default=(), repr=False)
+    imported: bool = False
+    decoded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """A response before its body. `started_at` is in seconds since 1970."""
+    """A response before its body. `started_at` is in seconds since 1970; `decoded` as for requests."""
 
     status: int
     http_version: str
     fields: tuple[HeaderField, ...]
     started_at: float | None = None
+    decoded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,16 @@ class RecorderErrorCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exchange that did not end normally. `message` is the proxy's own text."""
+    """An exchange that did not end normally. `message` is the proxy's own text.
 
-    cut_by: CutBy
+    `cut_by` is `None` where nothing tells which side broke it, and `ended_at` where that is now.
+    """
+
+    cut_by: CutBy | None
     message: str
     unreachable: bool = False
     request_complete: bool = True
+    ended_at: float | None = None
 
 
 @dataclass(slots=True)

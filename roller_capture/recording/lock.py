@@ -13,6 +13,7 @@ from roller_capture.errors import RollerError
 from roller_capture.recording.path_trouble import in_the_way, refusal
 
 LOCK_FILE: Final = "lock"
+_HELD_LOCKS: Final = Path("/proc/locks")
 
 
 class Lock:
@@ -51,6 +52,33 @@ def acquire(work_dir: Path, role: str) -> Lock:
         raise RollerError(f"{path}: cannot be locked ({error.strerror}): use a file system that has flock") from None
     _write_holder(descriptor, role)
     return Lock(descriptor)
+
+
+def is_held(path: Path) -> bool | None:
+    """Does some process hold the lock of a file? Told from what the kernel lists, so that nobody who wants it meets us
+    there; `None` where the kernel lists nothing."""
+    try:
+        inode = path.lstat().st_ino
+        lines = _HELD_LOCKS.read_text().splitlines()
+    except OSError:
+        return None
+    held = (line.split() for line in lines if " FLOCK " in line and "->" not in line)
+    return any(len(parts) > 5 and parts[5].rpartition(":")[2] == str(inode) for parts in held)
+
+
+def holder_of(work_dir: Path) -> str | None:
+    """Who holds the lock of a working folder now, such as "a recorder (process 7)"; `None` when nobody is known to."""
+    path = work_dir / LOCK_FILE
+    if not is_held(path):
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_holder(descriptor: int, role: str) -> None:

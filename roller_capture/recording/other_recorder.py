@@ -61,7 +61,8 @@ class OtherRecorder:
         """Looks at a whole request body, as on the wire; if it is a model request, keeps it. Blocks."""
         if not self.undecided or not body:
             return
-        text = decode_body(body, content_encoding(self._head.fields), limit=LARGEST_JUDGED_BODY)
+        encoding = None if self._head.decoded else content_encoding(self._head.fields)
+        text = decode_body(body, encoding, limit=LARGEST_JUDGED_BODY)
         if looks_like_model_request(self._head.path, text.data):
             self._request = self._journal.body_file(self.flow, f"{self._next_body_number():06d}.request")
             self._request.write(body)
@@ -72,7 +73,8 @@ class OtherRecorder:
         if self._request is not None:
             name = self._request.name.replace(".request", ".response")
             file = self._journal.body_file(self.flow, name)
-            self._response = response_body(file, head.status, content_encoding(head.fields), self._credentials)
+            encoding = None if head.decoded else content_encoding(head.fields)
+            self._response = response_body(file, head.status, encoding, self._credentials)
 
     def response_chunk(self, data: bytes) -> None:
         """Takes a piece of the response body."""

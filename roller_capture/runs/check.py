@@ -3,7 +3,7 @@
 This is what `validate RUN_DIR` says, and what Resume decides by (`roller_capture.runs.gate`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -102,15 +102,25 @@ def is_run(path: Path) -> bool:
     return (path / RUN_FILE).is_symlink() or (path / RUN_FILE).exists()
 
 
+SampleChecks = Callable[[Sequence[Path], RunDocument], Iterable[SampleReport]]
+"""Checks the samples in these folders, and tells the reports in their order."""
+
+
 def check_run(
     run_dir: Path,
     *,
     deep: bool = False,
     on_sample: Callable[[SampleReport], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    checks: SampleChecks | None = None,
+    keep: bool = True,
 ) -> RunReport:
     """Checks everything in a run directory. `on_sample` is told of each sample when it has been checked, `progress` how
-    many of how many."""
+    many of how many.
+
+    `checks` checks them in another way than one after the other in this process. With `keep=False` the report has no
+    samples: memory grows with their number by their ids alone.
+    """
     try:
         run = read_run(run_dir)
     except DamagedError as error:
@@ -118,10 +128,11 @@ def check_run(
     report = RunReport(run_dir, run)
     folders = list(_sample_folders(run_dir, report))
     seen: dict[str, str] = {}
-    for number, folder in enumerate(folders, 1):
-        sample = check_sample(folder, run, deep=deep)
+    reports = checks(folders, run) if checks else (check_sample(folder, run, deep=deep) for folder in folders)
+    for number, sample in enumerate(reports, 1):
         _check_unique(sample, seen)
-        report.samples.append(sample)
+        if keep:
+            report.samples.append(sample)
         if on_sample is not None:
             on_sample(sample)
         if progress is not None:

@@ -55,7 +55,8 @@ class RunDocument(Stored):
     created_at: float
     tool: NamedVersion
     harness: NamedVersion
-    protocol: Protocol
+    protocol: Protocol | None
+    """`None`: nobody has said what the user's own program speaks."""
     model: str | None
     api_base: str | None
     mode: RunMode
@@ -75,7 +76,7 @@ class RunConfiguration:
 
     harness: str
     harness_version: str
-    protocol: str
+    protocol: str | None
     model: str | None
     api_base: str | None
     mode: RunMode
@@ -131,7 +132,7 @@ def differences(run: RunDocument, now: RunConfiguration) -> Iterator[str]:
     pairs: dict[str, tuple[object, object]] = {
         "harness": (run.harness.name, now.harness),
         "harness version": (run.harness.version, now.harness_version),
-        "protocol": (str(run.protocol), str(now.protocol)),
+        "protocol": (run.protocol, now.protocol),
         "model": (run.model, now.model),
         "api_base": (run.api_base, now.api_base),
         "profile": (run.profile, now.profile),

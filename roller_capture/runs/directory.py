@@ -112,7 +112,8 @@ def _remove_contents(run_dir: Path) -> None:
 
 
 def _refused(run_dir: Path, problem: str) -> RollerError:
-    return RollerError(f"--run-dir {run_dir}: {problem}: name another one with --run-dir", exit_code=2)
+    told = problem.removeprefix(f"{run_dir} ")
+    return RollerError(f"--run-dir {run_dir}: {told}: name another one with --run-dir", exit_code=2)
 
 
 @contextlib.contextmanager

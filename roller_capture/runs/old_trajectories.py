@@ -20,7 +20,7 @@ from roller_capture.errors import RollerError
 from roller_capture.integrity.findings import Finding
 from roller_capture.old_layouts import Layout, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, MANIFEST
-from roller_capture.published import read_manifest
+from roller_capture.published import calls_path, expanded_size, read_manifest
 from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, UNCAPTURED
 from roller_capture.vocabulary import Role
 from roller_capture.working_files import read_regular_file
@@ -186,7 +186,7 @@ def _heads(attempt: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         manifest = read_manifest(attempt)
         layout = layout_of(attempt, manifest)
         if layout is Layout.CURRENT:
-            with CallFile(attempt / CALLS) as calls:
+            with CallFile(calls_path(attempt, manifest), size=expanded_size(manifest)) as calls:
                 yield from ((head.number, head.head) for head in calls.heads() if head.head is not None)
         elif layout is not None:
             yield from (

@@ -47,6 +47,22 @@ def note_publication(attempt: Path, digest: str) -> None:
             sample.write()
 
 
+def note_superseded(attempt: Path, digest: str) -> None:
+    """Writes down that the manifest with this sha256, which was noted before, is in place: the one before it is not
+    good any more.
+
+    One that belongs to no run has no books. Raises `RollerError` when the books are damaged or cannot be written.
+    """
+    folder = attempt.absolute().parent.parent
+    if attempt.absolute().parent.name != CAPTURE or not (folder / SAMPLE_FILE).exists():
+        return
+    sample = read_sample(folder, RunMode.CAPTURED)
+    for entry in sample.attempts:
+        if entry.name == attempt.name and digest in (entry.manifest_sha256, entry.next_manifest_sha256):
+            entry.manifest_sha256, entry.next_manifest_sha256 = digest, None
+            sample.write()
+
+
 def note_killed(attempt: Path, state: str, private_folder: Path | None) -> None:
     """Brings sample.json up to date for a `collect` that was killed while `attempt` ran.
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 from roller_capture.errors import RollerError
 from roller_capture.json_text import MAX_DEPTH
+from roller_capture.paths import full_path
 
 LONGEST_PROMPT: Final = 128 * 1024 - 1
 """Bytes: Linux takes no longer argument."""
@@ -202,7 +203,7 @@ def _workdir(record: dict[str, Any], where: str, base: Path) -> Path | None:
     if not text or "\0" in text:
         _refuse(where, "workdir is empty or holds a NUL character")
     try:
-        path = (base / Path(text).expanduser()).absolute()
+        path = full_path(base / Path(text).expanduser())
         is_folder = path.is_dir()
     except (OSError, RuntimeError, ValueError) as error:
         _refuse(where, f"workdir {text!r} cannot be used ({error})")

@@ -4,7 +4,6 @@ here, or refused in one line that names the file."""
 import contextlib
 import errno
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,27 @@ from roller_capture.working_files import read_regular_file
 
 _LARGEST: Final = 64 * 1024 * 1024
 _LONGEST_PROBLEM: Final = 200
+_PROBLEMS: Final = (
+    ("missing", "is missing"),
+    ("extra_forbidden", "is not known here"),
+    ("literal_error", "is not {expected}"),
+    ("enum", "is not {expected}"),
+    ("pattern_mismatch", "has not the form {pattern}"),
+    ("greater_than", "is not above {gt}"),
+    ("greater_than_equal", "is below {ge}"),
+    ("finite_number", "is no finite number"),
+    ("too_short", "has fewer than {min_length} items"),
+    ("string_type", "is no text"),
+    ("bool_type", "is neither true nor false"),
+    ("int_type", "is no integer"),
+    ("float_type", "is no number"),
+    ("tuple_type", "is no list"),
+    ("list_type", "is no list"),
+    ("dict_type", "is no object"),
+    ("model_type", "is no object"),
+)
+"""By the ending of the validator's name for a problem."""
+
 _BLOCK: Final = 512
 """Bytes of what `stat` counts."""
 
@@ -64,10 +84,18 @@ def _first_problem(error: ValidationError) -> str:
     """One line: which member, and what is wrong with it."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(step) for step in first["loc"])
-    words = re.sub(r"^Value error, |^Input", "", first["msg"]).strip()
+    words = _words(first["type"], first.get("ctx", {}))
     more = error.error_count() - 1
     text = f"{place}: {words}" if place else f"holds no such document: {words}"
     return f"{text[:_LONGEST_PROBLEM]}{f' (and {more} more)' if more else ''}"
+
+
+def _words(kind: str, limits: Mapping[str, Any]) -> str:
+    """Our words for what the validator found; `kind` is its name for that, `limits` what it was held to."""
+    for ending, words in _PROBLEMS:
+        if kind.endswith(ending):
+            return words.format(**limits)
+    return "is not what is written here"
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, new: bool = False) -> None:

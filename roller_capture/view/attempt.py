@@ -16,7 +16,14 @@ from roller_capture.call_heads import CallFile, Head
 from roller_capture.errors import RollerError
 from roller_capture.old_layouts import Layout, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, MANIFEST, RELATIONS
-from roller_capture.published import is_regular_file, read_manifest, relation_lines
+from roller_capture.published import (
+    calls_path,
+    expanded_size,
+    is_regular_file,
+    read_manifest,
+    relation_lines,
+    require_published,
+)
 from roller_capture.schemas import schema_findings
 from roller_capture.view.provider_words import Tokens, finish_word, token_counts
 from roller_capture.vocabulary import ExportStatus
@@ -87,13 +94,12 @@ class Attempt:
 
 def load_attempt(path: Path) -> Attempt:
     """Reads the attempt in `path`. Raises `RollerError` (exit 1) when it is not published or has no usable manifest."""
-    if not (path / MANIFEST).exists():
-        raise RollerError(f"{path}: is not published: run roller-capture finalize {shlex.quote(str(path))}")
+    require_published(path)
     manifest, layout = _read_manifest(path)
     if layout is not Layout.CURRENT:
         return _load_old(path, layout, manifest)
     attempt = Attempt(path, _checked_manifest(path, manifest))
-    _check_size(attempt, CALLS)
+    _check_size(attempt, calls_path(path, manifest).name)
     _check_size(attempt, RELATIONS)
     _load_calls(attempt)
     _load_relations(attempt)
@@ -167,8 +173,9 @@ def _check_size(attempt: Attempt, name: str) -> None:
 
 
 def _load_calls(attempt: Attempt) -> None:
+    path = calls_path(attempt.path, attempt.manifest)
     try:
-        with CallFile(attempt.path / CALLS) as file:
+        with CallFile(path, size=expanded_size(attempt.manifest)) as file:
             for head in file.heads():
                 _take_call(attempt, head)
             if len(attempt.calls) != attempt.manifest["counts"]["calls"]:
@@ -177,7 +184,7 @@ def _load_calls(attempt: Attempt) -> None:
                 for head in file.heads(trust_lengths=False):
                     _take_call(attempt, head)
     except OSError as error:
-        attempt.findings.append((CALLS, f"cannot be read ({error.strerror or error})"))
+        attempt.findings.append((path.name, f"cannot be read ({error.strerror or error})"))
 
 
 def _forget_calls(attempt: Attempt) -> None:

@@ -99,11 +99,14 @@ class _Output:
 
     def __init__(self, stream: TextIO, *, width: int | None, color: bool) -> None:
         self._stream = stream
+        self._width = width
         self._console = terminal_console(stream, width=width, color=color)
         self.is_terminal = self._console.is_terminal
 
     def show(self, items: Iterable[Any], *, least_width: int | None = None) -> None:
         """Rich things, not narrower than `least_width`; without it, lines stay whole and the terminal folds them."""
+        if least_width is not None and self._width is not None and self._width < least_width:
+            say(f"--width {self._width}: shown in {least_width} columns, in fewer there is no room for words")
         self._console.width = max(self._console.width, least_width or 0)
         with self._console.capture() as captured:
             for item in items:

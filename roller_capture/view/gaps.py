@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from roller_capture.harnesses import HARNESSES
 from roller_capture.view.attempt import Attempt, Call
 from roller_capture.view.family import Family
 from roller_capture.view.words import LONGEST_TEXT, call_numbers, count, cut, listing
-from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, StatusReason
+from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, ExecutionStatus, StatusReason
 
 NextStep = str | None
 
@@ -30,6 +31,7 @@ _HOOK: Final = "Install it again and check that the harness loads it"
 _LONGER_DRAIN: Final = "Capture again with a longer drain timeout"
 _BASE_URL: Final = "Check that the harness's base URL is the proxy's address"
 _LONGER_WAIT: Final = "Let the harness wait for its subtasks: a longer timeout or wait ceiling"
+_RECORD: Final = "Record with the addon of this project"
 _REPORT: Final = "Please report it with the harness's version and the file named here"
 
 ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
@@ -76,6 +78,23 @@ ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
     ),
     AttemptErrorCode.ADAPTER_FAILED: ("The native logs could not be interpreted", _REPORT),
     AttemptErrorCode.FILE_REFUSED: ("A file was refused: a link, a device, or a path that leaves its folder", None),
+    AttemptErrorCode.IMPORT_CALLS_UNPROVEN: ("Calls may be missing in what was imported", _RECORD),
+    AttemptErrorCode.IMPORT_TIMING_UNKNOWN: ("It is not known when and in how many pieces responses came", _RECORD),
+    AttemptErrorCode.IMPORT_SOURCE_DAMAGED: ("A record of the imported file cannot be read", None),
+    AttemptErrorCode.IMPORT_CUT_SIDE_UNKNOWN: ("It is not known who broke an exchange", _RECORD),
+    AttemptErrorCode.IMPORT_BYTES_UNPROVEN: (
+        "The bodies of a call are texts, not the bytes of the wire",
+        "Import what mitmdump -w wrote instead of a HAR, where there is such a file",
+    ),
+    AttemptErrorCode.IMPORT_BODY_MISSING: (
+        "A body of a call was not in the imported file",
+        "Let mitmdump keep the bodies: no stream_large_bodies, or store_streamed_bodies with it",
+    ),
+    AttemptErrorCode.IMPORT_CREDENTIALS_UNKNOWN: (
+        "An answer may echo a key that the imported file does not name",
+        "Look for your key in the attempt",
+    ),
+    AttemptErrorCode.IMPORT_ALTERED: ("A call was edited or replayed before it was saved", None),
 }
 """Every error of an attempt in words, and the next step."""
 
@@ -90,6 +109,22 @@ _STEPS_WITH_COLLECT: Final[Mapping[NextStep, NextStep]] = {
 }
 """What to do instead where `collect` made the attempt, and so did what a user does by hand."""
 
+_OWN_WORDS: Final = {AttemptErrorCode.HOOK_NOT_SEEN: "Calls do not say which agent makes them"}
+_STEPS_WITH_OWN_PROGRAM: Final[Mapping[NextStep, NextStep]] = {
+    _NATIVE_LOGS: "Have the program keep the log of docs/harnesses/generic.md, in the file that ROLLER_EVENTS names",
+    _HOOK: "Send x-roller-session with every model request (docs/harnesses/generic.md)",
+    _OWN_PROXY: (
+        "Send x-roller-parent-session in the calls of every agent but the root, and print the root's session line "
+        "(docs/harnesses/generic.md)"
+    ),
+}
+"""What to do instead with a program of one's own, which has no hook of ours and no logs but the one it keeps for us."""
+
+_RAW: Final = "raw/"
+_NO_RAW: Final = "Capture again with --capture-debug full: raw/, where more would be said, was not kept"
+_ABOUT_CALLS: Final = frozenset((_NATIVE_LOGS, _HOOK, _BASE_URL))
+"""What is idle where the run was stopped before there was a call."""
+
 
 def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
     """Everything that keeps the capture from being complete, in the manifest's order."""
@@ -101,9 +136,27 @@ def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
             gaps += _calls_incomplete(attempt, reason)
         elif reason["code"] in _REASONS:
             gaps.append(_REASONS[reason["code"]](attempt, family, reason))
+    return [replace(gap, next_step=_fitting_step(attempt, gap.next_step)) for gap in gaps]
+
+
+def _fitting_step(attempt: Attempt, step: NextStep) -> NextStep:
+    """The advice that can be followed for this attempt."""
+    if step in _ABOUT_CALLS and _stopped_early(attempt):
+        return None
+    if _is_own_program(attempt):
+        step = _STEPS_WITH_OWN_PROGRAM.get(step, step)
     if _made_by_collect(attempt):
-        return [replace(gap, next_step=_STEPS_WITH_COLLECT.get(gap.next_step, gap.next_step)) for gap in gaps]
-    return gaps
+        step = _STEPS_WITH_COLLECT.get(step, step)
+    return _NO_RAW if step is not None and _RAW in step and not attempt.manifest.get("raw_retained", True) else step
+
+
+def _stopped_early(attempt: Attempt) -> bool:
+    return not attempt.calls and attempt.manifest["execution_status"] == ExecutionStatus.INTERRUPTED
+
+
+def _is_own_program(attempt: Attempt) -> bool:
+    row = HARNESSES.get(attempt.manifest["harness"]["name"])
+    return row is not None and row.is_users_own
 
 
 def _made_by_collect(attempt: Attempt) -> bool:
@@ -202,6 +255,8 @@ def _errors(attempt: Attempt) -> Iterator[Gap]:
         if error["code"] == AttemptErrorCode.RECORDER_NOT_CLOSED and StatusReason.RECORDER_NOT_CLOSED in reasons:
             continue
         words, step = ERROR_WORDS[error["code"]]
+        if _is_own_program(attempt):
+            words = _OWN_WORDS.get(error["code"], words)
         times = f" ({error['count']:,} times)" if error["count"] > 1 else ""
         place = " ".join(cut(item, LONGEST_TEXT) for item in (error["source"], error["locator"]) if item)
         where = f" [{place}]" if place else ""

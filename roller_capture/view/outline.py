@@ -11,7 +11,8 @@ from roller_capture.view.gaps import Gap
 from roller_capture.view.lines import BAD, FAINT, PLAIN, STRONG, WARN, Node, Piece, joined, node, status_style
 from roller_capture.view.provider_words import TokenTotal, total
 from roller_capture.view.relations import RelationWords
-from roller_capture.view.words import LONGEST_TEXT, amount, cache_words, call_numbers, count, cut, duration, listing
+from roller_capture.view.unowned import why_unowned
+from roller_capture.view.words import amount, cache_words, call_numbers, count, cut, duration, listing
 from roller_capture.vocabulary import ExecutionStatus, IdentityStatus, RelationType
 
 _EXECUTION_UNKNOWN: Final = " (nobody noted how the run ended)"
@@ -129,7 +130,7 @@ class Outline:
 
     def _unowned(self) -> Node:
         calls = self._family.unowned
-        reasons = {call.call_id: self._why_unowned(call) for call in calls}
+        reasons = {call.call_id: why_unowned(call, self._family) for call in calls}
         shared = set(reasons.values())
         title = f"{count(len(calls), 'call')} of no agent"
         top = node(Piece(title, WARN), Piece(f": {next(iter(shared))}" if len(shared) == 1 else ""))
@@ -142,21 +143,6 @@ class Outline:
                 line.children.insert(0, node(reasons[call.call_id]))
             top.children.append(line)
         return top
-
-    def _why_unowned(self, call: Call) -> str:
-        record = call.record
-        if record["identity_status"] == IdentityStatus.RESOLVED:
-            return f"its owner {cut(str(record['participant_id']))} is not in the manifest"
-        if record["identity_status"] == IdentityStatus.AMBIGUOUS:
-            candidates = [self._family.name(item) for item in record["identity_candidates"]]
-            return f"ambiguous, evidence names {listing(candidates)}"
-        evidence = record["native_identity"]["evidence"]
-        if not evidence:
-            return "unattributed, it carries no id that names an agent"
-        unknown = [f"{item['name']} {item['value']}" for item in evidence if item["source"] is None and item["value"]]
-        if len(unknown) == len(evidence):
-            return f"unattributed, no native log knows {listing([cut(item, LONGEST_TEXT) for item in unknown], 3)}"
-        return f"unattributed, what it carries proves no single agent: {listing([item['name'] for item in evidence])}"
 
 
 def _calls_line(calls: Sequence[Call]) -> str:

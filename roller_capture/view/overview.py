@@ -29,10 +29,11 @@ def summarise(path: Path) -> Row:
         attempt = load_attempt(path)
     except RollerError as error:
         return Row(path, {"path": str(path), "error": str(error)}, (str(error),))
-    return Row(path, _document(attempt), tuple(finding_lines(attempt)))
+    return Row(path, summary_document(attempt), tuple(finding_lines(attempt)))
 
 
-def _document(attempt: Attempt) -> dict[str, Any]:
+def summary_document(attempt: Attempt) -> dict[str, Any]:
+    """The totals of an attempt, as `--json` has them for a folder."""
     manifest = attempt.manifest
     tokens = total(call.tokens for call in attempt.calls).tokens
     return {

@@ -3,6 +3,7 @@
 Every text goes through `terminal.safe` here and is never read as markup, so data drives neither a terminal nor rich.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TextIO
 
@@ -73,11 +74,13 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[Piece]]) -> Itera
 
 
 def terminal_console(stream: TextIO, *, width: int | None, color: bool) -> Console:
-    """A console that highlights nothing by itself."""
+    """A console that highlights nothing by itself; without `color`, or with NO_COLOR in the environment, it only writes
+    text: who wants no colours wants no bold type either."""
+    plain = not color or bool(os.environ.get("NO_COLOR"))
     return Console(
         file=stream,
         width=width,
-        no_color=None if color else True,
+        color_system=None if plain else "auto",
         highlight=False,
         markup=False,
         emoji=False,

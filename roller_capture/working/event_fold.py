@@ -65,6 +65,8 @@ class EventLog:
             self._fault(AttemptErrorCode.WEBSOCKET_PASSED, "model traffic went through a websocket unseen", line)
         elif kind == "recorder_error":
             self._recorder_error(event, line)
+        elif kind == "import_gap":
+            self._import_gap(event, line)
         elif kind not in ("recorder_started", "recorder_stopped"):
             raise _EventError(f"unknown type {kind[:60]!r}")
 
@@ -81,6 +83,11 @@ class EventLog:
         if protocol is None:
             raise _EventError("no known protocol")
         wrong = [name for name, kinds in _MEMBER_TYPES.items() if not isinstance(event.get(name), kinds)]
+        headers = pairs(event.get("headers"))
+        coding = text(event.get("content_encoding"))
+        if coding is not None and all(name != "content-encoding" for name, _ in headers):
+            wrong.append("content_encoding")  # it is taken from the header, so one of the two is not what it was
+            coding = None
         if wrong:
             self._fault(AttemptErrorCode.EVENT_UNREADABLE, f"request_headers: damaged members {', '.join(wrong)}", line)
         self._sequences.add(sequence)
@@ -95,12 +102,14 @@ class EventLog:
             path=text(event.get("path")) or "",
             request_line=line,
             request_version=text(event.get("http_version")),
-            headers=pairs(event.get("headers")),
+            headers=headers,
             other_headers=texts(event.get("other_headers")),
             roller_headers=pairs(event.get("roller_headers")),
-            content_encoding=text(event.get("content_encoding")),
+            content_encoding=coding,
             foreign_credential=event.get("credential") == "foreign",
-            request_start=number(event.get("at")),
+            imported=event.get("imported") is True,
+            request_decoded=event.get("decoded") is True,
+            request_start=None if event.get("imported") is True else number(event.get("at")),
         )
 
     def _request(self, call: RecordedCall, event: dict[str, Any]) -> None:
@@ -108,13 +117,14 @@ class EventLog:
         call.request_complete = event.get("complete") is True
         call.request_start = number(event.get("started_at")) or call.request_start
         call.request_end = number(event.get("ended_at"))
-        call.request_end_ns = integer(event.get("mono_ns"))
+        call.request_end_ns = None if call.imported else integer(event.get("mono_ns"))
 
     def _response_headers(self, call: RecordedCall, event: dict[str, Any]) -> None:
         call.status = integer(event.get("status"))
         call.response_version = text(event.get("http_version"))
         call.response_headers = pairs(event.get("headers"))
         call.response_other_headers = texts(event.get("other_headers"))
+        call.response_decoded = event.get("decoded") is True
 
     def _response(self, call: RecordedCall, event: dict[str, Any]) -> None:
         call.end = HttpEnd.COMPLETE
@@ -131,11 +141,13 @@ class EventLog:
 
     def _end(self, call: RecordedCall, event: dict[str, Any]) -> None:
         call.response_body = self._body(event.get("body"))
-        call.chunks = max(0, integer(event.get("chunks")) or 0)
+        call.chunks = None if call.imported else max(0, integer(event.get("chunks")) or 0)
         call.first_byte_at = number(event.get("first_byte_at"))
         call.first_byte_ns = integer(event.get("first_byte_mono_ns"))
-        call.ended_at = number(event.get("ended_at")) or number(event.get("at"))
-        call.ended_ns = integer(event.get("mono_ns"))
+        call.ended_at = number(event.get("ended_at"))
+        if not call.imported:
+            call.ended_at = call.ended_at or number(event.get("at"))
+            call.ended_ns = integer(event.get("mono_ns"))
         masked = event.get("masked")
         call.masked = masked if isinstance(masked, str | bool) else False
 
@@ -146,6 +158,18 @@ class EventLog:
             disk = event.get("code") == "disk_error"
             call.recorder_errors.append((CallErrorCode.DISK_ERROR if disk else CallErrorCode.RECORDER_ERROR, message))
         self._fault(AttemptErrorCode.RECORDER_ERROR, message, line)
+
+    def _import_gap(self, event: dict[str, Any], line: int) -> None:
+        """What an imported file does not prove, of the whole or of one call."""
+        code = member(AttemptErrorCode, event.get("code"))
+        if code is None or not code.startswith(_IMPORT_GAPS):
+            raise _EventError("no known code")
+        message = text(event.get("message")) or "not told"
+        call = self.calls.get(text(event.get("flow")) or "")
+        of_call = member(CallErrorCode, code)
+        if call is not None and of_call is not None:
+            call.recorder_errors.append((of_call, message))
+        self._fault(code, message, line)
 
     def _count_other(self, value: object) -> None:
         kind = member(OtherRequestKind, value) or OtherRequestKind.OTHER
@@ -210,6 +234,8 @@ class EventLog:
             call.request_body = found if found.path is not None else None
 
 
+_IMPORT_GAPS: Final = "import_"
+
 _MEMBER_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "recorder": (int,),
     "method": (str,),
@@ -235,7 +261,7 @@ _END_OF_CUT: Final = {
     CutBy.CLIENT: HttpEnd.CUT_BY_CLIENT,
     CutBy.UPSTREAM: HttpEnd.CUT_BY_UPSTREAM,
     CutBy.PROXY: HttpEnd.PROXY_STOPPED,
-    None: HttpEnd.CUT_BY_UPSTREAM,
+    None: HttpEnd.CUT,
 }
 
 

@@ -50,6 +50,11 @@ class RecordedCall:
     content_encoding: str | None = None
     foreign_credential: bool = False
     """It came without the dummy credential of this attempt, so something else made it (design section 4)."""
+    imported: bool = False
+    """Another recorder saw it: only the times that its file tells are times of the exchange."""
+    request_decoded: bool = False
+    response_decoded: bool = False
+    """The body on disk is a text that some program made of the wire's bytes."""
     request_body: BodyFile | None = None
     request_complete: bool = False
     request_start: float | None = None
@@ -67,7 +72,7 @@ class RecordedCall:
     ended_ns: int | None = None
     first_byte_at: float | None = None
     first_byte_ns: int | None = None
-    chunks: int = 0
+    chunks: int | None = 0
     masked: str | bool = False
     recorder_errors: list[tuple[CallErrorCode, str]] = field(default_factory=list)
 

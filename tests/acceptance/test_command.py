@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from roller_capture.acceptance import command
 from roller_capture.acceptance.captured_run import Capture
 from roller_capture.acceptance.expected import SCENARIO_NAMES, NotApplicable, NotApplicableReason
+from roller_capture.acceptance.real_service import real_differences
 from roller_capture.acceptance.run import RunFailedError, Setting, run_real
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
@@ -50,6 +51,10 @@ def test_every_plan_has_all_scenarios_and_scripts_for_them(harness: str) -> None
         (["--harness", "claude-code", "--api-base", "http://x", "--api-key-env", "UNSET_KEY"], "UNSET_KEY is not set"),
         (["--harness", "claude-code", "--model", "m"], "--model is for a real service"),
         (["--harness", "claude-code", "--harness-bin", "/no/such"], "--harness-bin /no/such: is no file"),
+        (
+            ["--harness", "codex", "--protocol", "anthropic-messages"],
+            "--protocol anthropic-messages: codex speaks openai-responses",
+        ),
     ],
 )
 def test_wrong_calls_are_said_in_one_line(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +106,55 @@ def test_a_row_for_each_run(played: dict[str, Any]) -> None:
     assert result.exit_code == 1
     [row] = json.loads(result.stdout)
     assert (row["result"], row["differences"]) == ("failed", ["1 relation spawn of child-a missing"])
+
+
+def test_the_answer_in_json_is_ascii(played: dict[str, Any]) -> None:
+    """Whatever stands in it."""
+    played["error"] = "its last words: na\u00efve \u2014 \ud800"
+    arguments = ["acceptance", "--harness", "claude-code", "--scenario", "single", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.stdout.isascii()
+    assert json.loads(result.stdout)[0]["differences"] == [played["error"]]
+
+
+def _published(folder: Path, kinds: list[str]) -> Path:
+    (folder / "manifest.json").write_text('{"execution_status": "completed", "capture_status": "complete"}')
+    (folder / "calls.jsonl").write_text('{"participant_id": "p1"}\n')
+    (folder / "relations.jsonl").write_text("".join(f'{{"type": "{kind}"}}\n' for kind in kinds))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("harness", "kinds", "found"),
+    [
+        ("claude-code", ["spawn", "result_in_context"], []),
+        ("claude-code", [], ["the model did not delegate"]),
+        ("claude-code", ["spawn"], ["the child's result is in no context of its parent"]),
+        ("pi", [], []),
+        ("pi", ["spawn", "result_in_context"], ["a harness that cannot delegate has relations"]),
+    ],
+)
+def test_a_real_service_is_judged_by_what_the_harness_can_do(
+    tmp_path: Path, harness: str, kinds: list[str], found: list[str]
+) -> None:
+    """Of Pi, which has no delegation tool, none is asked."""
+    good_validation = subprocess.CompletedProcess([], 0, "", "")
+    delegates = command.find_plan(harness).delegates
+    answer = real_differences(_published(tmp_path, kinds), good_validation, delegates=delegates)
+    assert answer == (found, 1, len(kinds), 0)
+
+
+def test_every_reason_of_the_closed_list_is_proven_by_a_run() -> None:
+    """And documented; a reason that no harness has would be one without a proof."""
+    used = {
+        entry.reason
+        for harness in PLANNED
+        for entry in command.find_plan(harness).cells.values()
+        if isinstance(entry, NotApplicable)
+    }
+    assert used == set(NotApplicableReason)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "acceptance.md").read_text(encoding="utf-8")
+    assert all(f"`{reason.value}`" in page for reason in NotApplicableReason)
 
 
 def test_the_table_is_plain_in_a_pipe(played: dict[str, Any]) -> None:

@@ -7,16 +7,21 @@ from typing import Any
 import pytest
 
 from roller_capture.acceptance.expected import Delegation, Expected
-from roller_capture.acceptance.judge import differences
+from roller_capture.acceptance.judge import accounting_differences, differences
 from roller_capture.acceptance.truth_table import Relation, TruthTable
+from roller_capture.vocabulary import CoverageStrength
 from tests.support.one_delegation import captured, good, mark
 
 ONE_CHILD = Expected((Delegation("child-a"),))
 
 
+COVERAGE = ("manifest", "capabilities", "native_output_coverage")
+
+
 def judged(published: Mapping[str, Any], expected: Expected = ONE_CHILD) -> list[str]:
     """What differs."""
-    return differences(TruthTable(captured(published), ("Agent",)), expected)
+    table = TruthTable(captured(published), ("Agent",))
+    return [*differences(table, expected), *accounting_differences(table, expected, CoverageStrength.PER_ID)]
 
 
 def test_a_capture_as_it_must_be_has_no_difference() -> None:
@@ -75,6 +80,11 @@ def _set(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("manifest", "capture_status", value="partial"), "capture is 'partial'"),
         (_set("manifest", "execution_status", value="failed"), "execution is 'failed'"),
         (_set("calls", 0, "export_status", value="blocked"), "2 calls are exportable, not 3"),
+        (_set("calls", 1, "purpose", value="compaction"), "are {'compaction': 1}, not {}"),
+        (_set(*COVERAGE, "strength", value="count"), "coverage is complete by count, not complete by per_id"),
+        (_set(*COVERAGE, "status", value="unknown"), "coverage is unknown by per_id, not complete by per_id"),
+        (_set(*COVERAGE, "expected", value=2), "of 3 whole answers there are 2 native outputs and 0 calls without one"),
+        (_set(*COVERAGE, "surplus_calls", value=1), "there are 3 native outputs and 1 calls without one, not 0"),
         (_set("code", value=1), "it does not validate: a finding"),
     ],
 )
@@ -95,6 +105,8 @@ def test_every_fault_is_found(break_it: Callable[[dict[str, Any]], None], text: 
         (Expected((Delegation("", refused=True),)), "participant child-a is child of root, completed, not missing"),
         (Expected((Delegation("child-a"), Delegation("child-b", same_call=True))), "spawn of child-b missing"),
         (Expected((Delegation("child-a"),), unattributed=1), "0 calls have no owner, not 1"),
+        (Expected((Delegation("child-a"),), purposes={"title": 1}), "are {}, not {'title': 1}"),
+        (Expected((Delegation("child-a"),), surplus=1), "there are 3 native outputs and 0 calls without one, not 1"),
     ],
 )
 def test_another_story_than_the_scripts_is_found(expected: Expected, text: str) -> None:

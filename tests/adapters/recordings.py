@@ -21,6 +21,7 @@ from roller_capture.finalizer.identity import Attributor
 from roller_capture.finalizer.statuses import lifecycle
 from roller_capture.finalizer.survey import SurveyedCall
 from roller_capture.vocabulary import ExecutionStatus
+from tests.support.attempts import AttemptBuilder, message_body, request_body
 from tests.support.surveyed import surveyed
 
 _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "harness"
@@ -70,6 +71,17 @@ class Recording:
         for name, content in self.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
+
+    def attempt(self, folder: Path) -> Path:
+        """The working files that a recorder would have left of these calls in `folder`, without native logs."""
+        builder = AttemptBuilder(folder, self.harness)
+        for call in self.calls:
+            headers = tuple(call.headers.items())
+            ours = tuple(pair for pair in headers if pair[0].startswith("x-roller-"))
+            theirs = tuple(pair for pair in headers if pair not in ours)
+            body = message_body(call.response_id or "msg_unknown")
+            builder.call(request_body(), body, session=None, headers=theirs, roller_headers=ours)
+        return builder.build()
 
     def read(self, root: Path, scratch: Path) -> NativeCapture:
         """What the adapter, held to its contract, makes of the logs below `root`."""

@@ -10,7 +10,15 @@ from roller_capture.adapters.generic import LOG_NAME, read
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NotificationItem, ToolResultItem, WireCall
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.finalizer.adapter_check import checked
-from roller_capture.vocabulary import AttemptErrorCode, BoundBy, LifecycleStatus, Purpose, RelationType, SubtaskSupport
+from roller_capture.vocabulary import (
+    AttemptErrorCode,
+    BoundBy,
+    ExecutionStatus,
+    LifecycleStatus,
+    Purpose,
+    RelationType,
+    SubtaskSupport,
+)
 from tests.support.attempts import AttemptBuilder, message_body, request_body
 
 ROOT: dict[str, Any] = {"session": "root"}
@@ -97,6 +105,36 @@ def test_who_is_whose_child(
     assert family(native) == expected
     assert relation_types(native) == relations
     assert gap_codes(native) == codes
+
+
+@pytest.mark.parametrize("other", [{"status": "failed"}, {"status": "interrupted"}, {"outcome": "in_another_way"}])
+def test_a_delegation_that_ended_in_two_ways_ended_in_none(tmp_path: Path, other: dict[str, str]) -> None:
+    """Neither line wins, and nothing is known of the child's end."""
+    native = capture(tmp_path, ROOT, CHILD, log=[ENDED, ENDED | other, DELIVERED])
+    assert relation_types(native) == ["spawn", "result_delivered"]
+    assert gap_codes(native) == UNPROVEN
+    [child] = [item for item in native.participants if item.key == "child"]
+    assert (child.execution_status, child.lifecycle) == (ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+
+
+@pytest.mark.parametrize("other", [{"event": "acknowledged"}, {"to": "child"}])
+def test_one_tool_result_is_not_two_things(tmp_path: Path, other: dict[str, str]) -> None:
+    """An acknowledgement is never a result, and what one agent received no other did."""
+    native = capture(tmp_path, ROOT, CHILD, log=[DELIVERED, DELIVERED | other])
+    assert (relation_types(native), gap_codes(native)) == (["spawn"], UNPROVEN)
+
+
+def test_what_is_said_twice_is_told_once(tmp_path: Path) -> None:
+    """Of a delivery and of an end."""
+    native = capture(tmp_path, ROOT, CHILD, log=[DELIVERED, DELIVERED, ENDED, ENDED])
+    assert relation_types(native) == ["spawn", "result_delivered", "child_completed"]
+    assert native.gaps == ()
+
+
+def test_an_answer_that_is_logged_twice_is_named(tmp_path: Path) -> None:
+    """One call could stand for both."""
+    output = {"event": "output", "session": "root", "response_id": "resp_1"}
+    assert gap_codes(capture(tmp_path, ROOT, log=[output, output])) == ["native_id_not_unique"]
 
 
 def test_parent_and_tool_call_must_stand_in_one_call(tmp_path: Path) -> None:

@@ -1,78 +1,26 @@
 """Homes whose sessions lie in SQLite databases, damaged as copies and crashes damage them: half a file, a lost or torn
 write-ahead log, flipped bytes, other tables, other types. Made from recorded extracts, so that the truth is known."""
 
-import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roller_capture.capture_protocol import NativeCapture
+from tests.adapters.homes import DATABASE_HOMES, build_home
 from tests.adapters.mutations import line_mutations, value_mutations
 from tests.adapters.recordings import Verdict, typical
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class _Home:
-    """Where a harness keeps what its extracts hold: extract → database, and files that are taken over as they are."""
-
-    databases: Mapping[str, str]
-    files: Mapping[str, str]
-
-
-_HOMES = {
-    "opencode": _Home({"opencode.jsonl": ".local/share/opencode/opencode.db"}, {}),
-    "hermes": _Home(
-        {"state.jsonl": ".hermes/state.db"},
-        {"plugin.jsonl": ".hermes/roller_capture/events.jsonl"},
-    ),
-    "openclaw": _Home(
-        {
-            "agents/main/openclaw-agent.jsonl": ".openclaw/agents/main/agent/openclaw-agent.sqlite",
-            "state/openclaw.jsonl": ".openclaw/state/openclaw.sqlite",
-        },
-        {"roller-hook.jsonl": ".openclaw/roller-hook.jsonl"},
-    ),
-}
-_EACH_DATABASE = [(harness, path) for harness, home in _HOMES.items() for path in home.databases.values()]
+_EACH_DATABASE = [(harness, path) for harness, home in DATABASE_HOMES.items() for path in home.databases.values()]
 each_database = pytest.mark.parametrize(("harness", "path"), _EACH_DATABASE)
-
-
-def _build(harness: str, root: Path) -> None:
-    recording, home = typical(harness), _HOMES[harness]
-    for extract, path in home.databases.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        _write_database(root / path, map(json.loads, recording.files[extract].splitlines()))
-    for extract, path in home.files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(recording.files[extract])
-    (root / "launcher.json").write_bytes(recording.files["launcher.json"])
-
-
-def _write_database(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """A table for each kind of row. Text that was compressed stands uncompressed in its other column."""
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        packed = row.pop("event_zstd", None)
-        tables.setdefault(row.pop("table"), []).append(row | ({"event_json": packed} if packed else {}))
-    with closing(sqlite3.connect(path)) as database:
-        for table, found in tables.items():
-            columns = list(dict.fromkeys(name for row in found for name in row))
-            database.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-            marks = ", ".join("?" * len(columns))
-            database.executemany(
-                f"INSERT INTO {table} VALUES ({marks})",
-                [[row.get(name) for name in columns] for row in found],
-            )
-        database.commit()
 
 
 def _read(harness: str, root: Path) -> NativeCapture:
@@ -91,11 +39,11 @@ def _assert_named(harness: str, root: Path, base: Verdict, *, silent: bool = Fal
     assert silent or not lost or verdict.reasons - base.reasons
 
 
-@pytest.mark.parametrize("harness", _HOMES)
+@pytest.mark.parametrize("harness", DATABASE_HOMES)
 def test_a_home_says_what_its_extract_says(harness: str, tmp_path: Path) -> None:
     """The ground that the other tests stand on."""
     recording, root = typical(harness), tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     (tmp_path / "extract").mkdir()
     recording.write(tmp_path / "extract" / "native")
     there, here = (Verdict.of(recording, _read(harness, one)) for one in (tmp_path / "extract" / "native", root))
@@ -145,7 +93,7 @@ def test_half_copied_and_overwritten_databases_are_named(
 ) -> None:
     """What can be read of them is read."""
     root = tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     base = Verdict.of(typical(harness), _read(harness, root))
     (root / path).write_bytes(damage((root / path).read_bytes()))
     _assert_named(harness, root, base)
@@ -155,7 +103,7 @@ def test_half_copied_and_overwritten_databases_are_named(
 def test_flipped_bytes_cost_what_they_hit(harness: str, path: str, tmp_path: Path) -> None:
     """Bytes anywhere, many at a time; text that is another text afterwards is believed."""
     root = tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     base = Verdict.of(typical(harness), _read(harness, root))
     content = (root / path).read_bytes()
     chance = random.Random(path)
@@ -172,7 +120,7 @@ def test_flipped_bytes_cost_what_they_hit(harness: str, path: str, tmp_path: Pat
 def test_what_stands_in_the_write_ahead_log_alone(harness: str, path: str, log: str, tmp_path: Path) -> None:
     """A harness that was killed leaves all of a short run there. Without it the database is empty, and that is told."""
     root = tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     base = Verdict.of(typical(harness), _read(harness, root))
     whole, rows = root / path, root / "rows"
     whole.rename(rows)
@@ -219,7 +167,7 @@ _STATEMENTS = {
 def test_tables_of_another_shape_and_columns_of_other_types(harness: str, path: str, what: str, tmp_path: Path) -> None:
     """Another version, another product of the same file name, or somebody who means ill."""
     root = tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     recording = typical(harness)
     base = Verdict.of(recording, _read(harness, root))
     content = (root / path).read_bytes()
@@ -234,13 +182,13 @@ def test_tables_of_another_shape_and_columns_of_other_types(harness: str, path: 
         _assert_named(harness, root, base)
 
 
-@pytest.mark.parametrize("harness", [harness for harness, home in _HOMES.items() if home.files])
+@pytest.mark.parametrize("harness", [harness for harness, home in DATABASE_HOMES.items() if home.files])
 def test_the_hooks_log_beside_a_database_may_hold_anything(harness: str, tmp_path: Path) -> None:
     """It is read in the home itself, before anything is taken out."""
     root = tmp_path / "home"
-    _build(harness, root)
+    build_home(harness, root)
     recording, base = typical(harness), Verdict.of(typical(harness), _read(harness, root))
-    [(extract, path)] = _HOMES[harness].files.items()
+    [(extract, path)] = DATABASE_HOMES[harness].files.items()
     files, chance = {extract: recording.files[extract]}, random.Random(harness)
     odd = [*value_mutations(files, chance), *line_mutations(files, chance)]
     for mutation in chance.sample(odd, 120):
@@ -252,7 +200,7 @@ def test_the_hooks_log_beside_a_database_may_hold_anything(harness: str, tmp_pat
 def test_two_databases_of_one_home_that_hold_the_same_sessions_are_told(tmp_path: Path) -> None:
     """A copy beside the original: which of them is the run's is not known."""
     root = tmp_path / "home"
-    _build("opencode", root)
+    build_home("opencode", root)
     base = Verdict.of(typical("opencode"), _read("opencode", root))
     shutil.copy(root / ".local/share/opencode/opencode.db", root / "opencode.db")
     native = _read("opencode", root)

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import socket
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -192,6 +193,29 @@ def test_a_log_may_hold_a_line_of_twelve_megabytes(harness: str, tmp_path: Path)
     with (root / name).open("ab") as stream:
         stream.write(line)
     verdict = Verdict.of(recording, _read(harness, root))
+    assert verdict.owners == base.owners
+    assert verdict.relations == base.relations
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_a_log_may_have_two_hundred_megabytes(harness: str, tmp_path: Path) -> None:
+    """A session of weeks, with what its tools printed. It is read line by line, and the rest is what it was."""
+    recording = typical(harness)
+    root = tmp_path / "native"
+    recording.write(root)
+    base = Verdict.of(recording, _read(harness, root))
+    name = max((name for name in recording.files if name not in _NOT_READ), key=lambda one: len(recording.files[one]))
+    line = b'{"type":"custom","table":"session_model_usage","event":"log","data":"' + b"x" * 60_000 + b'"}\n'
+    with (root / name).open("ab") as stream:
+        while stream.tell() < 200 << 20:
+            stream.write(line * 64)
+    tracemalloc.start()
+    try:
+        verdict = Verdict.of(recording, _read(harness, root))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
     assert verdict.owners == base.owners
     assert verdict.relations == base.relations
 

@@ -12,23 +12,11 @@ from roller_capture.harnesses import HARNESSES
 from roller_capture.integrity import validate_attempt
 from roller_capture.vocabulary import DebugRetention
 from tests.adapters.mutations import value_mutations
-from tests.adapters.recordings import Recording, typical
-from tests.support.attempts import AttemptBuilder, message_body, request_body
+from tests.adapters.recordings import typical
 
 _DAMAGES = 12
 _SPELLINGS = ("'\\ud800'", "'nul\\x00'", "'../../../../etc/passwd'", "of another", "'@@deep@@'", "'@@long-number@@'")
 """Values that could break a path, a locator or a line of what is published, by the names of their mutations."""
-
-
-def _attempt(recording: Recording, folder: Path) -> Path:
-    builder = AttemptBuilder(folder, recording.harness)
-    for call in recording.calls:
-        headers = tuple(call.headers.items())
-        ours = tuple(pair for pair in headers if pair[0].startswith("x-roller-"))
-        theirs = tuple(pair for pair in headers if pair not in ours)
-        body = message_body(call.response_id or "msg_unknown")
-        builder.call(request_body(), body, session=None, headers=theirs, roller_headers=ours)
-    return builder.build()
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
@@ -39,7 +27,7 @@ def test_what_is_published_of_damaged_logs_validates(harness: str, tmp_path: Pat
     odd = [item for item in value_mutations(recording.files, chance) if item.name.endswith(_SPELLINGS)]
     for number, mutation in enumerate(chance.sample(odd, min(len(odd), _DAMAGES))):
         folder = tmp_path / str(number)
-        attempt = _attempt(recording, folder)
+        attempt = recording.attempt(folder)
         native = attempt / "work" / "native"
         assert mutation.change is not None
         for name, content in recording.files.items():

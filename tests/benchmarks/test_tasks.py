@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import finalizer, proxy, published
+from benchmarks import compressed, finalizer, proxy, published
 from benchmarks.__main__ import SECTIONS
 from benchmarks.child import TASKS
 from benchmarks.client import Connection
@@ -27,6 +27,10 @@ def test_every_task_says_what_it_cost(tmp_path: Path) -> None:
         assert cost.peak_memory >= cost.memory_before > 0
     for task in ("view_attempt", "validate", "read_heads", "skip_to_heads", "hash_files", "validate_deep"):
         TASKS[task](tmp_path / "attempt")
+    clone(tmp_path / "recorded", tmp_path / "packed")
+    for task in ("finalize_compressed", "read_contexts", "read_each_alone", "validate"):
+        TASKS[task](tmp_path / "packed")
+    assert (tmp_path / "packed" / "calls.jsonl.zst").exists()
     assert not (tmp_path / "written").exists()
 
 
@@ -61,7 +65,7 @@ async def test_every_proxy_measurement_gives_figures_for_its_table() -> None:
 
 def test_sections_are_those_of_the_documentation() -> None:
     """The names that `--only` takes."""
-    assert list(SECTIONS) == ["proxy", "finalizer", "view", "validate"]
+    assert list(SECTIONS) == ["proxy", "finalizer", "view", "validate", "compressed", "many"]
 
 
 def test_a_quick_run_is_small_and_a_full_one_is_not() -> None:
@@ -71,3 +75,5 @@ def test_a_quick_run_is_small_and_a_full_one_is_not() -> None:
     assert finalizer.small(full).calls == 10_000
     assert finalizer.growing(quick).calls == 8
     assert published.large(full).calls == 500
+    assert compressed.grown(full).calls == 160
+    assert compressed.grown(quick).calls == 8

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,14 +161,41 @@ def test_everything_is_private_whatever_the_umask(rig: Rig) -> None:
 
 
 def test_why_calls_failed_is_said(rig: Rig) -> None:
-    """Grouped, the most frequent first; a service that cannot be reached is no incomplete record."""
+    """Grouped, the most frequent first; a service that cannot be reached is no incomplete record. Nothing of either is
+    of use, which the exit code says; that there is no connection is seen before the harness starts."""
     rig.replies["DENIED"] = Reply(status=401)
     denied = rig.collect("DENIED", name="denied")
     assert "1 call failed: HTTP 401 " in denied.err
+    assert "warning: no connection" not in denied.err
     gone = rig.collect("hello", name="gone", api_base="http://127.0.0.1:1")
-    assert "1 call failed: the model service could not be reached" in gone.err
+    why = "the model service could not be reached: [Errno 111] Connect call failed ('127.0.0.1', 1)"
+    assert f"1 call failed: {why}\n" in gone.err
     assert "The model service could not be reached for 1 call: #1" in gone.err
     assert "not recorded completely" not in gone.err
+    warning = "warning: no connection to http://127.0.0.1:1 can be made now: Connection refused\n"
+    assert gone.err.index(warning) < gone.err.index("turn 1 of 1")
+    assert (denied.exit_code, gone.exit_code) == (1, 1)
+    for result in (denied, gone):
+        assert result.err.endswith("error: every model call failed, so nothing usable was captured\n")
+        assert result.sample["state"] == "failed"
+    (call,) = _calls(gone.attempt)
+    assert call["errors"][0]["message"] == why
+
+
+def test_what_the_harness_answers_itself_goes_around_no_proxy(rig: Rig) -> None:
+    """A prompt that is a command of its own: that, and no other base URL, is why there is no call."""
+    result = rig.collect("/help")
+    assert result.exit_code == 1
+    assert result.err.splitlines()[-1].startswith("error: nothing was captured: no model was asked: by its own output")
+    assert "begins with a slash" in result.err
+    assert result.launcher["errors"] == result.manifest["errors"] == []
+    assert "base URL" not in result.err
+
+
+def test_the_version_of_a_harness_that_wrote_no_log_is_published(rig: Rig) -> None:
+    """The launcher has asked for it; that it was tested is no more than its log can say."""
+    result = rig.collect("SILENT")
+    assert result.manifest["harness"] == {"name": "claude-code", "version": "2.1.332", "tested": False}
 
 
 def _calls(attempt: Path) -> list[dict[str, Any]]:
@@ -261,6 +289,8 @@ def test_strict_makes_a_partial_capture_fail(rig: Rig) -> None:
     assert result.exit_code == 1
     assert result.manifest["capture_status"] == "partial"
     assert "missing: " in result.err
+    assert result.err.splitlines()[-1].startswith("error: the capture is only partial")
+    assert "--strict" in result.err
 
 
 def test_what_leads_out_of_the_home_is_not_copied(rig: Rig) -> None:
@@ -339,6 +369,7 @@ def test_a_signal_ends_the_run_in_order(rig: Rig, number: signal.Signals, said: 
     assert "recorder_not_closed" not in {reason["code"] for reason in result.manifest["status_reasons"]}
     assert result.launcher["ended_by"] == "signal"
     assert said in err
+    assert "hook" not in err
     assert not alive(rig.harness_pid())
     assert not alive(int((rig.workdir / "daemon.pid").read_text()))
 
@@ -354,6 +385,9 @@ def test_a_second_signal_leaves_the_rest_to_the_watchdog(rig: Rig) -> None:
     assert process.wait() == 128 + signal.SIGINT
     _, err = process.communicate()
     assert "Traceback" not in err
+    place = f"{request.run_dir}/samples/sample-0001/capture/attempt-0001"
+    assert "broken off by SIGINT: 1 run: harness and proxy are ended behind this, and the logs saved. Go on with" in err
+    assert err.splitlines()[-1] == f"to publish what was recorded: roller-capture finalize {place}"
     assert not alive(rig.harness_pid())
     assert not Path(rig.started()[0]["environment"]["HOME"]).parent.exists()
     result = Result(request.run_dir, 0, "", err)
@@ -363,6 +397,32 @@ def test_a_second_signal_leaves_the_rest_to_the_watchdog(rig: Rig) -> None:
     assert outcome.manifest["execution_status"] == "interrupted"
     assert outcome.manifest["counts"]["participants"] == 1
     assert "recorder_not_closed" not in {reason["code"] for reason in outcome.manifest["status_reasons"]}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seen", ["model service", "turn 1 of 1", "interrupted after"])
+def test_two_signals_at_once_leave_a_last_line_and_true_books(rig: Rig, seen: str, number: signal.Signals) -> None:
+    """Before the harness starts, while it runs, and when it is published."""
+    request = rig.request("HANG")
+    process = rig.start(request)
+    assert process.stderr is not None
+    told = ""
+    if seen == "interrupted after":
+        until((rig.workdir / "hanging").exists, process)
+        process.send_signal(number)
+    while seen not in (line := process.stderr.readline()):
+        assert line, told
+        told += line
+    process.send_signal(number)
+    time.sleep(0.1)  # two that come at the same time are one
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert "Traceback" not in err
+    result = Result(request.run_dir, process.returncode, "", err)
+    assert result.sample["state"] == result.sample["attempts"][0]["state"] == "interrupted"
+    assert result.exit_code in (128 + number, -number)
+    last = err.splitlines()[-1]
+    assert "--resume" in last or "roller-capture finalize " in last, err
 
 
 def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig) -> None:
@@ -380,6 +440,7 @@ def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig) -> No
     (call,) = _calls(result.attempt)
     assert call["execution_status"] == "interrupted"
     assert {error["cut_by"] for error in call["errors"] if error.get("cut_by")} == {"client"}
+    assert "collect has stopped the harness: calls that it had open then are recorded as left by their client" in err
 
 
 def test_a_killed_collect_leaves_nothing_running_and_all_that_finalize_needs(rig: Rig) -> None:
@@ -568,7 +629,7 @@ def test_without_capture_calls_nothing_is_captured_and_the_run_says_so(rig: Rig)
     """The harness talks to the service itself, with the real key; no attempt looks like a capture."""
     result = rig.collect("hello", capture_calls=False)
     assert result.exit_code == 0
-    assert result.err.count("NOTHING IS CAPTURED") == 2
+    assert result.err.count("NOTHING IS CAPTURED: the harness runs without the proxy, and with the real key;") == 2
     assert read_json(result.run_dir / "run.json")["mode"] == "uncaptured"
     assert rig.started()[0]["environment"]["ANTHROPIC_BASE_URL"] == rig.provider.url
     assert not result.attempt.exists()
@@ -576,6 +637,12 @@ def test_without_capture_calls_nothing_is_captured_and_the_run_says_so(rig: Rig)
     assert {path.name for path in uncaptured.iterdir()} == {"stdout.jsonl", "launcher.json", "projects"}
     assert read_json(uncaptured / "launcher.json")["execution_status"] == "completed"
     assert REAL_KEY not in "".join(path.read_text() for path in uncaptured.rglob("*") if path.is_file())
+
+
+def test_an_uncaptured_run_without_a_key_does_not_speak_of_one(rig: Rig) -> None:
+    """A service on this machine needs none."""
+    result = rig.collect("hello", capture_calls=False, environment={"PATH": os.environ["PATH"]})
+    assert result.err.count("NOTHING IS CAPTURED: the harness runs without the proxy, and with a made-up key;") == 2
 
 
 async def test_a_service_with_tls_and_a_path(rig: Rig, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import errno
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -66,6 +66,15 @@ def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CollectReque
         ({"harness_args": ("--verbose", "second prompt")}, "second prompt"),
         ({"jobs": 0}, "--jobs 0: give a number from 1 to 128"),
         ({"jobs": 129}, "--jobs 129"),
+        ({"jobs": 2}, "--jobs 2 does not go with --prompt, which is one session"),
+        ({"harness": "pi", "api_key_env": "ANTHROPIC_API_KEY"}, "--model NAME is missing: pi has no model of its own"),
+        ({"harness": "hermes"}, "--model NAME is missing: hermes has no model of its own"),
+        ({"harness": "opencode"}, "--model NAME is missing: opencode has no model of its own"),
+        ({"harness": "openclaw"}, "--model NAME is missing: openclaw has no model of its own"),
+        ({"harness": "codex", "harness_args": ("the", "files")}, "'the' cannot be given to codex here"),
+        ({"harness": "hermes", "model": "m", "harness_args": ("the",)}, "'the' cannot be given to hermes here"),
+        ({"harness": "openclaw", "model": "m", "harness_args": ("the",)}, "'the' cannot be given to openclaw here"),
+        ({"harness": "deepseek", "harness_args": ("x" * 999,)}, f"'{'x' * 57}...' cannot be given to deepseek here"),
         ({"redo": Redo.PARTIAL}, "--redo partial needs --resume"),
         ({"resume": True}, "there is no run to resume"),
         ({"samples": Path("x.jsonl")}, "--prompt does not go with --samples"),
@@ -110,6 +119,49 @@ def test_what_a_sample_asks_for_must_be_possible(
     assert not request_for.run_dir.exists()
 
 
+def test_each_sample_needs_a_model_where_the_harness_has_none(request_for: CollectRequest, tmp_path: Path) -> None:
+    """Its own or the run's; the line that has none is named."""
+    samples = tmp_path / "s.jsonl"
+    samples.write_text('{"id": "a", "prompt": "p", "model": "m"}\n{"id": "b", "prompt": "p"}\n')
+    request = dataclasses.replace(request_for, harness="pi", prompts=(), samples=samples)
+    with pytest.raises(RollerError) as caught:
+        run_collect(request)
+    assert str(caught.value) == f"{samples}:2: model: pi has no model of its own here, so it has to be told one"
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("harness", "protocol", "api_base", "looked_for"),
+    [
+        ("generic", None, "https://api.openai.com", "OPENAI_API_KEY"),
+        ("generic", None, "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+        ("generic", None, "https://notanthropic.com", "OPENAI_API_KEY"),
+        ("generic", Protocol.ANTHROPIC_MESSAGES, "https://model.invalid", "ANTHROPIC_API_KEY"),
+        ("generic", Protocol.OPENAI_RESPONSES, "https://api.anthropic.com", "OPENAI_API_KEY"),
+        ("hermes", Protocol.ANTHROPIC_MESSAGES, "https://model.invalid", "ANTHROPIC_API_KEY"),
+        ("opencode", None, "https://model.invalid", "OPENAI_API_KEY"),
+        ("claude-code", None, "https://model.invalid", "ANTHROPIC_API_KEY"),
+        ("deepseek", Protocol.OPENAI_CHAT_COMPLETIONS, "https://model.invalid", "DEEPSEEK_API_KEY"),
+    ],
+)
+def test_the_key_is_looked_for_where_it_fits(
+    harness: str,
+    protocol: Protocol | None,
+    api_base: str,
+    looked_for: str,
+    request_for: CollectRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the protocol, else by the service; the key of another vendor is never taken for lack of it."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY"):
+        monkeypatch.setenv(name, REAL_KEY)
+    monkeypatch.delenv(looked_for)
+    request = dataclasses.replace(request_for, harness=harness, protocol=protocol, api_base=api_base, model="m")
+    with pytest.raises(RollerError, match=f"^{looked_for} is not set: .*--api-key-env"):
+        run_collect(request)
+
+
 def test_more_jobs_than_files_can_be_open(request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell's limit is told with what it must be."""
     monkeypatch.setattr("resource.getrlimit", lambda _which: (256, 256))
@@ -133,6 +185,37 @@ def test_an_authority_that_is_none_is_refused(
     plain = dataclasses.replace(request_for, api_base="http://127.0.0.1:1", harness_bin=Path("/nowhere/claude"))
     with pytest.raises(RollerError, match="is no file"):
         run_collect(plain)
+
+
+def _full_file() -> IO[bytes]:
+    return Path("/dev/full").open("wb")
+
+
+def test_a_temporary_folder_without_room_is_told_before_anything_starts(
+    request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders can still be made in it."""
+    monkeypatch.setattr("tempfile.TemporaryFile", _full_file)
+    with pytest.raises(RollerError, match=r"No space left on device\): make room, or name another .*TMPDIR") as caught:
+        run_collect(request_for)
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
+
+
+def test_a_proxy_that_finds_no_room_for_its_own_words_is_explained(
+    request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not say why it did not start; the run directory is as it was."""
+
+    def refuse(_proxy: ProxyProcess) -> ProxyProcess:
+        monkeypatch.setattr("tempfile.TemporaryFile", _full_file)
+        raise RollerError("the recording proxy did not start: no output", exit_code=2)
+
+    monkeypatch.setattr(ProxyProcess, "start", refuse)
+    with pytest.raises(RollerError, match=r"No space left on device.*TMPDIR") as caught:
+        run_collect(request_for)
+    assert caught.value.exit_code == 2
+    assert not request_for.run_dir.exists()
 
 
 def test_without_a_temporary_folder_nothing_is_begun(
@@ -195,6 +278,30 @@ def test_a_recording_that_the_agent_can_see_is_warned_of(
     run_collect(request)
     lines = [line for line in capsys.readouterr().err.splitlines() if "its own recording" in line]
     assert (len(lines) == 1) is warned
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "name"), [(KeyboardInterrupt(), 130, "SIGINT"), (SystemExit(143), 143, "SIGTERM")]
+)
+def test_a_break_off_before_anything_runs_is_in_the_books(
+    raised: BaseException,
+    code: int,
+    name: str,
+    request_for: CollectRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No watchdog knows of the attempt yet: `collect` itself notes that it runs no more, and says how it goes on."""
+
+    def stop(_base: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("roller_capture.collect.command.service_problem", stop)
+    assert run_collect(request_for) == code
+    document = json.loads((request_for.run_dir / "samples" / "sample-0001" / "sample.json").read_bytes())
+    assert document["state"] == document["attempts"][0]["state"] == "interrupted"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"broken off by {name}: nothing was being recorded. Go on with the same command and --resume"
 
 
 def test_a_harness_that_is_nowhere_is_told_how_to_get(

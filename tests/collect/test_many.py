@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from roller_capture.collect.request import CollectRequest, Redo
 from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.scripted_provider import Reply
@@ -70,23 +72,30 @@ def test_one_failing_sample_stops_no_other(rig: Rig) -> None:
         sample(rig, "good", model="other-model", harness_args=["--permission-mode", "plan"]),
         sample(rig, "fails", "FAIL"),
         sample(rig, "silent", "SILENT"),
+        sample(rig, "itself", "/help"),
         {**sample(rig, "turns"), "turns": ["first", "second"]},
     ]
-    del lines[3]["prompt"]
+    del lines[4]["prompt"]
     result = rig.collect(samples=rig.samples(*lines), jobs=2, model="m", workdir=None)
     assert (result.exit_code, result.out) == (1, "")
     check(result)
-    assert [states(result, name) for name in ("good", "fails", "silent", "turns")] == [
+    assert [states(result, name) for name in ("good", "fails", "silent", "itself", "turns")] == [
         ["completed"],
         ["failed"],
         ["failed"],
+        ["completed"],
         ["completed"],
     ]
-    for number in range(1, 5):
-        assert sum(line.startswith(f"[{number}/4] ") for line in result.err.splitlines()) == 1
-    assert "samples: 4\n" in result.err
-    assert "  completed         2\n" in result.err
+    for number in range(1, 6):
+        assert sum(line.startswith(f"[{number}/5] ") for line in result.err.splitlines()) == 1
+    assert "samples: 5\n" in result.err
+    assert "  completed         3\n" in result.err
+    assert result.err.count("no model was asked: by its own output the harness answered the prompt itself") == 2
     assert "  failed            2" in result.err
+    for line in (line for line in result.err.splitlines() if "fails" in line):
+        assert "its error output ends: something broke \\x1b[31m with " in line
+        assert "roller-dummy" not in line
+    assert sum("something broke" in line for line in result.err.splitlines()) == 2
     (told,) = [line for line in result.err.splitlines() if line.startswith("  silent")]
     assert "no model request reached the proxy" in told
     assert str(result.run_dir / "samples/silent/capture/attempt-0001") in told
@@ -101,6 +110,17 @@ def test_one_failing_sample_stops_no_other(rig: Rig) -> None:
     document = books(result, "turns")
     assert document["turns"] == ["first", "second"]
     assert document["attempts"][0]["manifest"] == "capture/attempt-0001/manifest.json"
+
+
+def test_a_service_that_refuses_leaves_nothing_usable(rig: Rig) -> None:
+    """Why is said for each sample, and the exit code says so, though everything was published."""
+    file = rig.samples(sample(rig, "a"), sample(rig, "b"))
+    result = rig.collect(samples=file, api_base="http://127.0.0.1:1")
+    assert result.exit_code == 1
+    for name in "ab":
+        (line,) = [line for line in result.err.splitlines() if line.startswith(f"  {name} ")]
+        assert "every call failed: the model service could not be reached: [Errno 111] Connect call failed" in line
+    check(result)
 
 
 def test_the_first_signal_finishes_what_runs_and_the_run_resumes(rig: Rig) -> None:
@@ -250,7 +270,9 @@ def test_a_partial_capture_can_be_redone(rig: Rig) -> None:
     first = rig.collect(samples=file)
     assert first.exit_code == 0
     assert "capture partial: " in first.err
-    assert rig.collect(samples=file, resume=True, strict=True).exit_code == 1
+    strict = rig.collect(samples=file, resume=True, strict=True)
+    assert strict.exit_code == 1
+    assert strict.err.splitlines()[-1] == "error: 1 capture only partial, which --strict does not accept"
     assert ran(rig, "a") == 1
     redone = rig.collect(samples=file, resume=True, redo=Redo.PARTIAL, timeout=50)
     assert "a: redo: " in redone.err
@@ -320,26 +342,33 @@ def test_uncaptured_samples_are_run_and_resumed(rig: Rig) -> None:
     assert (ran(rig, "a"), ran(rig, "b")) == (1, 1)
 
 
-def test_a_finalizer_that_is_killed_costs_nothing_but_time(rig: Rig) -> None:
-    """The sample says so, the others go on, and Resume publishes it without asking a model again."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_finalizer_that_is_killed_costs_nothing_but_time(times: int, rig: Rig) -> None:
+    """Once: it is tried once more, and that is said. Twice: the sample says so, the others go on, and Resume publishes
+    it without asking a model again."""
     file = rig.samples(sample(rig, "a", "LATE"))
     request = rig.request(samples=file)
     process = rig.start(request)
-    killed: list[int] = []
+    killed: set[str] = set()
 
-    def kill_finalizer() -> bool:
+    def kill_finalizers() -> bool:
         for entry in Path(f"/proc/{process.pid}/task").iterdir():
-            for pid in (entry / "children").read_text().split():
-                if b"finalizer_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            for pid in set((entry / "children").read_text().split()) - killed:
+                if b"pool.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.kill(int(pid), signal.SIGKILL)
-                    killed.append(int(pid))
-        return bool(killed)
+                    killed.add(pid)
+        return len(killed) == times
 
-    until(kill_finalizer, process)
+    until(kill_finalizers, process)
     result = finished(process, request)
-    assert result.exit_code == 1
-    assert "was killed" in result.err
-    again = rig.collect(samples=file, resume=True)
-    assert again.exit_code == 0, again.err
+    assert "was killed by SIGKILL: it is tried once more" in result.err
+    if times == 1:
+        assert result.exit_code == 0, result.err
+    else:
+        assert result.exit_code == 1
+        assert "was killed by SIGKILL, twice" in result.err
+        again = rig.collect(samples=file, resume=True)
+        assert again.exit_code == 0, again.err
+        result = again
     assert ran(rig, "a") == 1
-    check(again)
+    check(result)

@@ -83,6 +83,9 @@ class FakeLauncher:
     def session_ids(self, stdout: Path) -> list[str]:  # noqa: ARG002
         return ["s1"]
 
+    def answered_itself(self, stdout: Path) -> bool:  # noqa: ARG002
+        return False
+
     def has_answered(self, stdout: Path) -> bool:  # noqa: ARG002
         return True
 

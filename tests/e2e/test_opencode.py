@@ -235,10 +235,21 @@ def test_a_refused_delegation_is_kept_as_it_was(tables: Tables, name: str) -> No
     assert all(error in text.lower() for text in told)
 
 
-def test_the_prompt_reaches_the_model_as_it_was_given(tmp_path: Path) -> None:
-    """Blanks, quotes, dashes and numbers are not touched."""
-    prompts = ("a  b", ' 007 "quoted words" -x --flag', "two\nlines 'and' \\ more ")
-    with HarnessRun("opencode", VERSION, SCENARIOS["ordinary"](), tmp_path, *prompts) as run:
+@pytest.mark.parametrize(
+    ("profile", "prompts"),
+    [
+        (
+            None,
+            ("a  b 42", ' 007 "quoted words" -x --flag', "\ntwo\nlines 'and' \\ more ", "-5", "/help 1e5 é \U0001f600"),
+        ),
+        ("background", ("12345", "- first 1  @file")),
+    ],
+)
+def test_the_prompt_reaches_the_model_as_it_was_given(
+    profile: str | None, prompts: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Blanks, quotes, dashes, numbers and other marks are not touched, with and without a server."""
+    with HarnessRun("opencode", VERSION, SCENARIOS["ordinary"](), tmp_path, *prompts, profile=profile) as run:
         code, err = run.finish()
     assert code == 0, err
     asked = [call["context"]["messages"][-1]["content"] for call in run.capture().calls]

@@ -65,7 +65,7 @@ def test_a_row_says_where_it_is_from_and_what_was_said(attempt: Path, output: Pa
     assert json.loads(responses["tools"]) == RESPONSES_REQUEST["tools"]
     assert json.loads(chat["token_ids"]) == {"/prompt_token_ids": [1, 2], "/choices/0/token_ids": [7, 8]}
     assert json.loads(chat["logprobs"]) == {"/choices/0/logprobs": CHAT_RESPONSE["choices"][0]["logprobs"]}  # type: ignore[index]
-    assert "exported 3 calls, of 1 attempts that were read" in err
+    assert "exported 3 calls, of 1 attempt read" in err
     assert "left out 0 calls" in err
 
 

@@ -1,6 +1,8 @@
 """Files appear whole or not at all."""
 
+import contextlib
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,27 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(RollerError, match="somebody else"):
         write()
     assert path.read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_file_system_without_links_gets_its_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """By a rename, and still never in the place of another file."""
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    path = tmp_path / "one"
+    files = OutputFiles((path,), overwrite=False)
+    with contextlib.suppress(RollerError), files.writing():
+        files.write(path, "mine")
+        if taken:
+            path.write_text("theirs")
+        files.publish()
+    assert path.read_text() == ("theirs" if taken else "mine")
     assert len(list(tmp_path.iterdir())) == 1
 
 

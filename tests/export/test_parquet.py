@@ -49,3 +49,10 @@ def test_without_pyarrow_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.exit_code == 2
     with pytest.raises(RollerError):
         require_pyarrow()
+
+
+def test_a_pyarrow_without_the_type_of_json_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said before anything is read, too."""
+    monkeypatch.setattr(parquet.importlib, "import_module", lambda _name: object())
+    with pytest.raises(RollerError, match="pyarrow 19 or newer"):
+        require_pyarrow()

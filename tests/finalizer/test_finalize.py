@@ -213,6 +213,21 @@ def test_one_bad_call_never_spoils_the_calls_beside_it(tmp_path: Path, monkeypat
     assert validate_attempt(tmp_path, deep=True) == []
 
 
+def test_a_failed_call_whose_recorded_answer_is_gone_is_not_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fully recorded 500 is complete; this one is not on disk."""
+    builder = AttemptBuilder(tmp_path)
+    builder.call(request_body(), b'{"type": "error", "error": {"type": "x", "message": "y"}}', status=500)
+    (builder.work / "bodies" / "000001.response").unlink()
+    use_capture(monkeypatch, native_capture(participant("root")))
+    finalize_attempt(builder.build(), FinalizeRequest())
+    (call,) = lines(tmp_path / "calls.jsonl")
+    assert (call["response_capture_status"], call["capture_status"]) == ("partial", "partial")
+    assert {"execution_not_completed", "capture_error"} <= set(call["export_blockers"])
+    assert validate_attempt(tmp_path, deep=True) == []
+
+
 def test_a_body_without_a_recorded_head_is_kept_as_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The event of the head was torn; what is on disk is decoded, and can never be called whole."""
     builder = AttemptBuilder(tmp_path)

@@ -88,6 +88,14 @@ def in_http(**members: Any) -> Any:
     return lambda call: call["http"].update(members)
 
 
+def in_identity(**members: Any) -> Any:
+    return lambda call: call["native_identity"].update(members)
+
+
+def in_evidence(**members: Any) -> Any:
+    return lambda call: call["native_identity"]["evidence"][0].update(members)
+
+
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -123,6 +131,42 @@ def in_http(**members: Any) -> Any:
         ("good", lambda call: call["errors"].append({"code": "http_error", "message": "x", "cut_by": None})),
         ("good", lambda call: call["errors"].append({"code": "disk_error", "message": "x", "cut_by": None})),
         ("good", lambda call: call["errors"].append({"code": "foreign_credential", "message": "x", "cut_by": None})),
+        ("failed", set_to(errors=[])),
+        ("failed", set_to(response_id="msg_9")),
+        ("failed", set_to(usage={"input_tokens": 1})),
+        ("failed", in_model(responded="fake-model")),
+        ("failed", lambda call: call["export_blockers"].append("execution_not_completed")),
+        ("failed", lambda call: call["export_blockers"].append("response_incomplete")),
+        ("failed", lambda call: call["errors"][0].update(code="provider_error")),
+        ("failed", lambda call: call["errors"][0].update(cut_by="client")),
+        ("cut", set_to(errors=[])),
+        ("cut", set_to(response_id="msg_9")),
+        ("cut", set_to(tool_refs=[{"tool_call_id": "toolu_1", "item_id": None, "name": "Bash"}])),
+        ("cut", lambda call: call["export_blockers"].append("request_incomplete")),
+        ("cut", lambda call: call["export_blockers"].append("capture_error")),
+        ("good", lambda call: call.update(export_blockers=["model_mismatch"], export_status="blocked")),
+        ("good", lambda call: call.update(export_blockers=["model_unreported"], export_status="blocked")),
+        ("good", lambda call: call.update(export_blockers=["response_incomplete"], export_status="blocked")),
+        ("good", lambda call: call.update(export_blockers=["context_not_json"], export_status="blocked")),
+        ("good", set_to(protocol="openai-responses")),
+        ("good", lambda call: call["endpoint"].update(path="/v1/responses")),
+        ("good", set_to(request_sha256="0" * 64)),
+        ("good", set_to(request_sha256=None)),
+        ("good", set_to(context_sha256=None)),
+        ("no-json", lambda call: call["context_raw"].update(data="no jsom")),
+        ("no-json", lambda call: call["context_raw"].update(encoding="base64")),
+        ("no-json", set_to(context_exact=False)),
+        ("no-json", lambda call: call.pop("context_raw")),
+        ("good", in_identity(evidence=[])),
+        ("good", in_identity(message_id="msg_9")),
+        ("good", in_identity(message_id=None)),
+        ("good", in_evidence(value="msg_9")),
+        ("good", in_evidence(value=None)),
+        ("good", in_evidence(kind="header_absent")),
+        ("good", in_evidence(kind="native_header")),
+        ("good", in_evidence(name="header:x-other", kind="native_header")),
+        ("good", in_evidence(name="header:x-roller-session", kind="header_absent")),
+        ("good", in_evidence(name="elsewhere")),
         ("nobody", without("identity_unresolved")),
         ("nobody", set_to(identity_status="resolved")),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roller_capture.integrity import validate_attempt
+from roller_capture.published import split_line
 from roller_capture.vocabulary import DebugRetention
 from tests.support.publish import NATIVE_LOG, lines, publish_family
 
@@ -125,10 +126,16 @@ def rewrite_manifest(attempt: Path, change: Callable[[dict[str, Any]], None]) ->
 
 
 def rewrite_call(number: int, **members: Any) -> Tamper:
+    """Contexts keep their own text, unless `members` has another one."""
+
     def change(attempt: Path) -> None:
-        records = lines(attempt / "calls.jsonl")
-        records[number] |= members
-        (attempt / "calls.jsonl").write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in records))
+        path = attempt / "calls.jsonl"
+        texts = path.read_bytes().splitlines(keepends=True)
+        head, context = split_line(texts[number])
+        head |= members
+        text = json.dumps(head.pop("context")).encode() if "context" in members else bytes(context)
+        texts[number] = json.dumps(head).encode()[:-1] + b',"context":' + text + b"}\n"
+        path.write_bytes(b"".join(texts))
 
     return change
 

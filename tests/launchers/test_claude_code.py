@@ -192,6 +192,28 @@ def stdout_of(tmp_path: Path, *lines: object) -> Path:
 INIT = {"type": "system", "subtype": "init", "session_id": SESSION}
 
 
+SAID_ITSELF = {"type": "assistant", "message": {"model": "<synthetic>", "content": []}}
+NO_TURN = {"type": "result", "is_error": False, "num_turns": 0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "itself", "answered"),
+    [
+        ([INIT, SAID_ITSELF, NO_TURN], True, False),
+        ([INIT, SAID_ITSELF], False, False),
+        ([INIT, NO_TURN], False, False),
+        ([INIT, SAID_ITSELF, {**NO_TURN, "num_turns": 1}], False, True),
+        ([INIT, SAID_ITSELF, {**NO_TURN, "is_error": True}], False, False),
+        ([INIT, {"type": "assistant", "message": {"model": "m"}}, NO_TURN], False, True),
+        ([], False, False),
+    ],
+)
+def test_what_the_program_answered_itself(tmp_path: Path, lines: list[object], itself: bool, answered: bool) -> None:
+    """By its own words: its model is none, and it took no turn. Neither alone says so."""
+    path = stdout_of(tmp_path, *lines)
+    assert (LAUNCHER.answered_itself(path), LAUNCHER.has_answered(path)) == (itself, answered)
+
+
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [

@@ -95,6 +95,15 @@ def test_the_command_of_a_turn(tmp_path: Path) -> None:
     assert second.arguments == (*common, "resume", THREAD, "--", "more")
     review = LAUNCHER.turn(settings(tmp_path, profile="review"), "look", None)
     assert review.arguments == (*common, "review", "--", "look")
+    assert {first.standard_input, second.standard_input, review.standard_input} == {None}
+
+
+@pytest.mark.parametrize("session_id", [None, THREAD])
+def test_a_prompt_that_means_the_input_is_on_the_input(tmp_path: Path, session_id: str | None) -> None:
+    """A dash alone, also behind `--`."""
+    command = LAUNCHER.turn(settings(tmp_path), "-", session_id)
+    assert (command.arguments[-2:], command.standard_input) == (("--", "-"), "-")
+    assert LAUNCHER.turn(settings(tmp_path), "--", session_id).standard_input is None
 
 
 @pytest.mark.parametrize("mode", [("--sandbox", "read-only"), ("-s", "read-only"), ("--approve-for-me",)])

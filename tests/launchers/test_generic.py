@@ -71,7 +71,8 @@ def run(directory: Path, source: str, provider: ScriptedProvider, *prompts: str,
         capture_debug=DebugRetention.FULL,
         **options,
     )
-    with provider, collecting(request, environment={"OPENAI_API_KEY": REAL_KEY}) as process:
+    keys = dict.fromkeys(LAUNCHER.traits.key_variables, REAL_KEY)
+    with provider, collecting(request, environment=keys) as process:
         _, err = process.communicate()
     assert process.returncode == 0, err
     assert provider.script_errors == []
@@ -101,17 +102,23 @@ def delegate(*markers: str) -> Reply:
 def test_the_smallest_example_of_the_document(tmp_path: Path) -> None:
     """Every call has its owner; without a log nothing is known of what came back."""
     provider = ScriptedProvider(Script([AgentScript(("root",), "ROOT-TASK", (Reply(text="Forty-two."),))]))
-    _, capture = run(tmp_path, _SMALLEST, provider, "ROOT-TASK: what is it?")
+    told, capture = run(tmp_path, _SMALLEST, provider, "ROOT-TASK: what is it?")
     table = check_attribution(TruthTable(capture))
     assert table.participants == {"root": ("root", None, "unknown")}
     assert table.exportable == set(table.truth)
     assert capture.manifest["capabilities"]["native_output_coverage"]["status"] == "unknown"
     assert capture.manifest["lifecycle"]["status"] == "unknown"
     assert capture.manifest["errors"] == []
+    configuration = read_json(tmp_path / "run" / "run.json")
+    assert configuration["protocol"] is None
+    assert "never tested" not in told
     assert "Forty-two." in (capture.attempt / "raw" / "native" / "stdout.jsonl").read_text()
     [sent] = [record.headers for record in capture.truth]
     assert [name for name in sent if name.startswith("x-roller-")] == []
     assert sent["authorization"] == f"Bearer {REAL_KEY}"
+    output = tmp_path / "calls.jsonl"
+    exported = roller_capture("export", "calls", str(capture.attempt), "--output", str(output))
+    assert (exported.returncode, len(read_lines(output))) == (0, 1), exported.stderr
 
 
 @pytest.mark.parametrize(
@@ -363,5 +370,6 @@ def test_the_eighth_harness_is_a_row_and_two_files() -> None:
     )
     package = Path(__file__).resolve().parents[2] / "roller_capture"
     own = {package / "adapters" / "generic.py", package / "launchers" / "generic.py", package / "harnesses.py"}
+    own.add(package / "hook_files.py")  # what `hooks NAME` tells of a run by hand, in the words of each harness
     naming = {path for path in package.rglob("*.py") if re.search(r"""["'.]generic["':]""", path.read_text())}
     assert naming <= own

@@ -97,12 +97,13 @@ def test_other_arguments_are_the_users_business(arguments: tuple[str, ...]) -> N
 
 
 def test_the_command_of_a_turn(tmp_path: Path) -> None:
-    """The prompt stands last, a word an argument, so that no blank is quoted; a further turn names the session."""
+    """The prompt comes on the input, where a blank and a number are text; a further turn names the session."""
     first = LAUNCHER.turn(settings(tmp_path, arguments=("--title", "t")), '-do  "it"', None)
     common = (str(tmp_path / "opencode"), "run", "--format", "json", "--model", "roller/m")
-    assert first.arguments == (*common, "--title", "t", "--", "-do", "", '"it"')
+    assert first.arguments == (*common, "--title", "t")
+    assert first.standard_input == '-do  "it"'
     second = LAUNCHER.turn(settings(tmp_path), "more", SESSION)
-    assert second.arguments == (*common, "--session", SESSION, "--", "more")
+    assert (second.arguments, second.standard_input) == ((*common, "--session", SESSION), "more")
 
 
 @pytest.mark.parametrize(

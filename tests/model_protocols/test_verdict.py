@@ -238,7 +238,13 @@ ROWS: dict[str, Row] = {
         f"no head, {end}": Row(
             ANTHROPIC, b"", INTERRUPTED, MISSING, [INCOMPLETE], ["response_cut"], {"status": None, "http_end": end}
         )
-        for end in (HttpEnd.CUT_BY_CLIENT, HttpEnd.CUT_BY_UPSTREAM, HttpEnd.PROXY_STOPPED, HttpEnd.PROXY_KILLED)
+        for end in (
+            HttpEnd.CUT_BY_CLIENT,
+            HttpEnd.CUT_BY_UPSTREAM,
+            HttpEnd.CUT,
+            HttpEnd.PROXY_STOPPED,
+            HttpEnd.PROXY_KILLED,
+        )
     },
     # interrupted
     **{
@@ -255,7 +261,13 @@ ROWS: dict[str, Row] = {
     },
     **{
         f"half, {end}": Row(ANTHROPIC, HALF, INTERRUPTED, PARTIAL, [INCOMPLETE], ["response_cut"], {"http_end": end})
-        for end in (HttpEnd.CUT_BY_CLIENT, HttpEnd.CUT_BY_UPSTREAM, HttpEnd.PROXY_STOPPED, HttpEnd.PROXY_KILLED)
+        for end in (
+            HttpEnd.CUT_BY_CLIENT,
+            HttpEnd.CUT_BY_UPSTREAM,
+            HttpEnd.CUT,
+            HttpEnd.PROXY_STOPPED,
+            HttpEnd.PROXY_KILLED,
+        )
     },
     "head only, cut": Row(ANTHROPIC, b"", INTERRUPTED, MISSING, [INCOMPLETE], ["response_cut"], CUT),
     "clean end without marker": Row(ANTHROPIC, HALF, INTERRUPTED, PARTIAL, [INCOMPLETE], ["terminal_marker_missing"]),

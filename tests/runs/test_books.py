@@ -23,7 +23,7 @@ from roller_capture.runs.books import (
 )
 from roller_capture.runs.configuration import Arguments, RunConfiguration, RunDocument, RunMode, differences, read_run
 from roller_capture.runs.directory import check_new, check_old, locked, new_run
-from roller_capture.runs.outside_books import note_killed, note_publication, recorded_hash_problem
+from roller_capture.runs.outside_books import note_killed, note_publication, note_superseded, recorded_hash_problem
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.runs.stored import DamagedError, write_json
 
@@ -298,6 +298,18 @@ def test_what_never_changes_within_a_run(member: str, value: Any, tmp_path: Path
     assert changed.changed_settings(run) == {"timeout": 5.0}
 
 
+def test_a_run_whose_protocol_nobody_has_named(tmp_path: Path) -> None:
+    """It goes on without one, and not with one."""
+    create_run(tmp_path)
+    document = json.loads((tmp_path / "run.json").read_bytes())
+    (tmp_path / "run.json").write_text(json.dumps(document | {"protocol": None}))
+    run = read_run(tmp_path)
+    assert list(differences(run, dataclasses.replace(CONFIGURATION, protocol=None))) == []
+    assert list(differences(run, CONFIGURATION)) == [
+        "protocol is none, this call has anthropic-messages: it never changes within a run"
+    ]
+
+
 def test_captured_and_uncaptured_do_not_mix(tmp_path: Path) -> None:
     """Nor are other arguments the same run; a version is told with its name."""
     create_run(tmp_path)
@@ -381,7 +393,13 @@ def test_a_publication_by_another_command_is_noted(tmp_path: Path) -> None:
     entry = read_sample(sample.folder, RunMode.CAPTURED).attempts[0]
     assert (entry.manifest_sha256, entry.next_manifest_sha256) == ("a" * 64, "b" * 64)
     assert [hash_problem(entry, letter * 64) is None for letter in "abc"] == [True, True, False]
-    note_publication(tmp_path / "elsewhere" / "attempt-0001", "c" * 64)
+    note_superseded(attempt, "c" * 64)
+    assert read_sample(sample.folder, RunMode.CAPTURED).attempts[0].next_manifest_sha256 == "b" * 64
+    note_superseded(attempt, "b" * 64)
+    entry = read_sample(sample.folder, RunMode.CAPTURED).attempts[0]
+    assert (entry.manifest_sha256, entry.next_manifest_sha256) == ("b" * 64, None)
+    for note in (note_publication, note_superseded):
+        note(tmp_path / "elsewhere" / "attempt-0001", "c" * 64)
     assert recorded_hash_problem(attempt, "b" * 64) is None
     assert "was changed" in str(recorded_hash_problem(attempt, "c" * 64))
     assert "knows of no" in str(recorded_hash_problem(attempt.with_name("attempt-0002"), "a" * 64))

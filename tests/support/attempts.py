@@ -113,6 +113,7 @@ class AttemptBuilder:
         sent = list(headers)
         sent += [(SESSION_HEADER, session)] if session else []
         sent += [(AGENT_HEADER, agent)] if agent else []
+        sent += [("content-encoding", content_encoding)] if content_encoding else []
         self.event(
             "request_headers",
             flow=flow,
@@ -149,7 +150,13 @@ class AttemptBuilder:
             )
         body = None if response is None else self._body(f"{self.sequence:06d}.response", response)
         if end != "none":
-            members = {"body": body, "chunks": 1, "first_byte_at": 3.5, "ended_at": 4.0, "masked": False}
+            members: dict[str, Any] = {
+                "body": body,
+                "chunks": 1,
+                "first_byte_at": 3.5,
+                "ended_at": 4.0,
+                "masked": False,
+            }
             if end == "failure":
                 members |= {"phase": "response", "cut_by": "upstream", "unreachable": False, "message": "cut"}
             self.event(end, flow=flow, **{**members, **end_members})

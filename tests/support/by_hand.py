@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +22,11 @@ from tests.support.collecting import REAL_KEY, REPOSITORY, until
 from tests.support.harness_run import read_json
 
 MODEL = "scripted-model"
-_PUT_INTO = re.compile(r"put into ~/(\S+)")
+_PUT_INTO = re.compile(r"put into ~/(\S+?):?(?:\s|$)")
 _PLACEHOLDER = re.compile(r"\b(?:MODEL|PORT|ORIGIN|ATTEMPT|PROMPT)\b")
+_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY")
+_COMMANDS = {"claude-code": "claude", "deepseek": "dsh"}
+"""What the program is called, where it is not the harness's name."""
 _OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
 
 
@@ -47,21 +50,33 @@ def printed_steps(harness: str) -> list[Step]:
 
 
 def follow(
-    harness: str, program: Sequence[str], scenario: Scenario, directory: Path, steps: Sequence[Step] | None = None
+    harness: str,
+    program: Sequence[str],
+    scenario: Scenario,
+    directory: Path,
+    steps: Sequence[Step] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Capture:
     """Does every step in its order (those that the command prints, if not given); the harness is started by `program`.
-    The attempt is `directory/work/attempt`."""
+    The attempt is `directory/work/attempt`; `files` are programs that stand in the working folder before."""
     work, home = directory / "work", directory / "home"
     for folder in (work, home):
         folder.mkdir(parents=True)
-    environment = {"PATH": _path(harness, program, directory / "bin"), "HOME": str(home), "OPENAI_API_KEY": REAL_KEY}
+    for name, text in (files or {}).items():
+        (work / name).write_text(text, encoding="utf-8")
+        (work / name).chmod(0o700)
+    environment = {
+        "PATH": _path(_COMMANDS.get(harness, harness), program, directory / "bin"),
+        "HOME": str(home),
+        **dict.fromkeys(_KEYS, REAL_KEY),
+    }
     environment |= _OFFLINE | {"LANG": "C.UTF-8"}
     with ScriptedProvider(scenario.decide) as provider:
         port = str(_free_port())
         known = {"MODEL": MODEL, "PORT": port, "ORIGIN": provider.url, "ATTEMPT": "attempt", "PROMPT": scenario.prompt}
         _do(printed_steps(harness) if steps is None else steps, known, home, work, environment)
     attempt = work / known["ATTEMPT"]
-    assert {record.headers["authorization"] for record in provider.truth.records} == {f"Bearer {REAL_KEY}"}
+    assert {_key(record.headers) for record in provider.truth.records} == {REAL_KEY}
     assert [path for path in attempt.rglob("*") if path.is_file() and REAL_KEY.encode() in path.read_bytes()] == []
     return Capture(
         provider.truth.records,
@@ -73,6 +88,11 @@ def follow(
         read_lines(attempt / "relations.jsonl"),
         roller_capture("validate", "--deep", str(attempt)),
     )
+
+
+def _key(headers: Mapping[str, str]) -> str | None:
+    """The key that a request brought."""
+    return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
 
 def _do(steps: Sequence[Step], known: dict[str, str], home: Path, work: Path, environment: dict[str, str]) -> None:
@@ -109,7 +129,7 @@ def _do(steps: Sequence[Step], known: dict[str, str], home: Path, work: Path, en
             recorder.wait()
 
 
-def _path(harness: str, program: Sequence[str], folder: Path) -> str:
+def _path(name: str, program: Sequence[str], folder: Path) -> str:
     """A PATH on which the three programs are that somebody would have installed."""
     folder.mkdir()
     ours = f"export PYTHONPATH={shlex.quote(str(REPOSITORY))}\nexec {shlex.quote(sys.executable)}"
@@ -117,11 +137,11 @@ def _path(harness: str, program: Sequence[str], folder: Path) -> str:
     programs = {
         "roller-capture": f"{ours} -m roller_capture",
         "mitmdump": f"{ours} -c {mitmdump}",
-        harness: f"exec {shlex.join(program)}",
+        name: f"exec {shlex.join(program)}",
     }
-    for name, command in programs.items():
-        (folder / name).write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="utf-8")
-        (folder / name).chmod(0o700)
+    for command, text in programs.items():
+        (folder / command).write_text(f'#!/bin/sh\n{text} "$@"\n', encoding="utf-8")
+        (folder / command).chmod(0o700)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 

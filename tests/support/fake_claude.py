@@ -190,6 +190,15 @@ def _umask() -> int:
     return mask
 
 
+def _command(session: Session, name: str) -> None:
+    """A prompt that is a command of the program's own: no model is asked (measured with 2.1.332)."""
+    content = [{"type": "text", "text": f"{name} isn't available in this environment."}]
+    message = {"id": "own", "model": "<synthetic>", "role": "assistant", "content": content}
+    session.log({"type": "assistant", "message": message})
+    session.say({"type": "assistant", "message": message, "parent_tool_use_id": None})
+    session.say({"type": "result", "subtype": "success", "is_error": False, "num_turns": 0})
+
+
 def main() -> None:
     """One turn. Like the real one it takes the prompt from its first value, or from stdin."""
     options = _options()
@@ -204,6 +213,9 @@ def main() -> None:
         sys.exit(1)
     session = Session(options.resume or str(uuid.uuid4()))
     session.say({"type": "system", "subtype": "init", "cwd": str(Path.cwd())})
+    if options.prompt.startswith("/help"):
+        _command(session, options.prompt)
+        return
     if "OTHER-ID" in options.prompt:
         session.say({"type": "system", "subtype": "init"} | {"session_id": "x"})
         session.session_id = str(uuid.uuid4())

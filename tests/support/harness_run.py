@@ -85,8 +85,8 @@ class HarnessRun:
         self.provider.start()
         # Of its own, so that homes in it tell this run's processes; short, since programs make sockets in it.
         self._temporary = Path(tempfile.mkdtemp(prefix="rc-")).resolve()
-        variable = find_launcher(self.request.harness).traits.key_variables[0]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), variable: REAL_KEY}
+        variables = find_launcher(self.request.harness).traits.key_variables
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), **dict.fromkeys(variables, REAL_KEY)}
         environment["TMPDIR"] = str(self._temporary)
         self.process: subprocess.Popen[str] = collecting(self.request, environment=environment)
         return self

@@ -36,6 +36,7 @@ def without_lifecycle(attempt: Path) -> None:
     """Today's layout, before there was a lifecycle."""
     manifest = manifest_of(attempt)
     del manifest["lifecycle"]
+    manifest["tool"]["version"] = "0.0.0"
     rewrite(attempt, manifest)
 
 

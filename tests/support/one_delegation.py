@@ -58,6 +58,7 @@ def call(number: int, owner: str) -> dict[str, Any]:
         "call_id": f"c{number}",
         "participant_id": owner,
         "export_status": "exportable",
+        "purpose": "agent",
         "response_id": f"msg_{mark(number)}",
         "context": {"messages": ["prompt", {"tool_use_id": TOOL_ID}]},
     }
@@ -116,6 +117,14 @@ def good() -> dict[str, Any]:
             "errors": [],
             "capture_status": "complete",
             "execution_status": "completed",
+            "capabilities": {
+                "native_output_coverage": {
+                    "strength": "per_id",
+                    "status": "complete",
+                    "expected": 3,
+                    "surplus_calls": 0,
+                }
+            },
         },
         "code": 0,
     }

@@ -102,7 +102,7 @@ async def upstream(handler: Handler, *, tls: ssl.SSLContext | None = None) -> As
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.add(writer)
         try:
-            with contextlib.suppress(ConnectionError, ssl.SSLError):
+            with contextlib.suppress(ConnectionError, ssl.SSLError, h11.RemoteProtocolError):
                 while (request := await read_request(reader)) is not None:
                     service.seen.append(request)
                     await handler(Exchange(request, writer))

@@ -276,6 +276,25 @@ def test_on_a_terminal_it_is_a_tree_and_colour_only_repeats_words(busy: Path, co
         assert line.strip() in bare
 
 
+def test_who_wants_no_colours_gets_no_control_codes(busy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor bold or dim type: by the option, and by NO_COLOR unless it is empty (no-color.org)."""
+    assert "\x1b" not in shown(busy, Terminal(), width=150, color=False)[1]
+    for value, plain in (("1", True), ("", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        assert ("\x1b" not in shown(busy, Terminal(), width=150)[1]) == plain
+
+
+def test_a_width_in_which_no_words_have_room_is_told(busy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is shown all the same, in as many columns as it takes."""
+    _, text = shown(busy, Terminal(), width=20, color=False)
+    widest = max(map(len, text.splitlines()))
+    told = capsys.readouterr().err
+    assert told == f"--width 20: shown in {told.split()[4]} columns, in fewer there is no room for words\n"
+    assert 20 < widest <= int(told.split()[4])
+    shown(busy, Terminal(), width=150)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("width", [70, 80, 110])
 def test_a_narrow_terminal_folds_and_loses_nothing(busy: Path, width: int) -> None:
     """No line is wider, every word is there."""

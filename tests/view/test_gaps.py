@@ -22,11 +22,15 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path =
         "capabilities": {"native_output_coverage": coverage},
         "lifecycle": {"status": "complete", "pending_participant_ids": []},
         "errors": [],
+        "harness": {"name": "claude-code"},
+        "execution_status": "completed",
+        "raw_retained": True,
         **manifest,
     }
+    number_of_calls = whole.pop("calls", 3)
     unreachable = [{"code": "upstream_unreachable", "message": "m"}]
     calls = []
-    for number in (1, 2, 3):
+    for number in range(1, number_of_calls + 1):
         record = {"call_id": f"c{number}", "sequence": number, "participant_id": None}
         calls.append(Call({**record, "errors": unreachable if number == 3 else []}, None, Tokens()))
     attempt = Attempt(path, whole, calls)
@@ -122,6 +126,39 @@ def test_the_next_step_is_one_that_can_be_taken(tmp_path: Path) -> None:
     for gap in collected:
         for impossible in ("--native", "Ctrl-C", "Give every attempt a proxy", "Install it again"):
             assert impossible not in str(gap.next_step)
+
+
+def _errors(*codes: str) -> list[dict[str, Any]]:
+    return [{"code": code, "message": "m", "source": None, "locator": None, "count": 1} for code in codes]
+
+
+def test_what_was_not_kept_is_not_pointed_at() -> None:
+    """Where `raw/` is not there, the advice is how to have it."""
+    errors = _errors("unrecognised_model_request", "body_without_event")
+    kept, gone = (gaps("errors", 2, errors=errors, raw_retained=raw) for raw in (True, False))
+    assert all("raw/" in str(gap.next_step) for gap in kept)
+    assert {gap.next_step for gap in gone} == {
+        "Capture again with --capture-debug full: raw/, where more would be said, was not kept"
+    }
+
+
+def test_a_program_of_ones_own_gets_advice_that_fits_it() -> None:
+    """It has no hook of ours, loads none, and keeps no logs but the one for us."""
+    errors = _errors("hook_not_seen", "root_ambiguous", "native_logs_missing")
+    found = gaps("errors", 3, errors=errors, harness={"name": "generic"})
+    assert found[0].sentence == "Calls do not say which agent makes them: m"
+    for gap, word in zip(found, ("x-roller-session", "x-roller-parent-session", "ROLLER_EVENTS"), strict=True):
+        assert word in str(gap.next_step)
+        assert "hook" not in f"{gap.sentence} {gap.next_step}"
+
+
+def test_a_run_that_was_stopped_before_its_first_call_needs_no_advice_on_calls() -> None:
+    """Whether the hook loads, nobody has seen."""
+    errors = _errors("hook_not_seen", "no_request_seen", "native_logs_missing", "drain_failed")
+    stopped = gaps("errors", 4, errors=errors, execution_status="interrupted", calls=0)
+    assert [gap.next_step is None for gap in stopped] == [True, True, True, False]
+    ran = gaps("errors", 4, errors=errors, execution_status="interrupted")
+    assert not any(gap.next_step is None for gap in ran)
 
 
 def test_every_reason_and_every_error_has_words() -> None:

@@ -11,7 +11,7 @@ import os
 from typing import Any, Final
 
 from .event_log import note
-from .stamps import beside_turn
+from .stamps import beside_turn, of_nobody
 
 TOOL: Final = "delegate_task"
 FINITE: Final = "ROLLER_HERMES_FINITE"
@@ -22,17 +22,22 @@ _call: contextvars.ContextVar[str] = contextvars.ContextVar("roller_delegation",
 def carry_out_tool(
     tool_name: str = "", args: Any = None, next_call: Any = None, tool_call_id: str = "", session_id: str = "", **_: Any
 ) -> Any:
-    """`tool_execution` middleware: remembers the tool call, and for whom auxiliary calls inside it are made."""
-    with beside_turn(session_id=session_id):
-        if tool_name != TOOL:
+    """`tool_execution` middleware: remembers the tool call, and for whom auxiliary calls inside it are made.
+
+    Children may run in the thread of the tool call that made them; what they ask beside their turns is not their
+    parent's, and so nobody's unless they say themselves whose it is.
+    """
+    if tool_name != TOOL:
+        with beside_turn(session_id=session_id):
             return next_call(args)
-        if os.environ.get(FINITE) == "1":
-            _wait_for_children()
-        token = _call.set(str(tool_call_id))
-        try:
+    if os.environ.get(FINITE) == "1":
+        _wait_for_children()
+    token = _call.set(str(tool_call_id))
+    try:
+        with of_nobody():
             return next_call(args)
-        finally:
-            _call.reset(token)
+    finally:
+        _call.reset(token)
 
 
 def _wait_for_children() -> None:

@@ -62,6 +62,16 @@ def beside_turn(*, session_id: object = None, task: object = None) -> Iterator[N
             variable.reset(token)
 
 
+@contextlib.contextmanager
+def of_nobody() -> Iterator[None]:
+    """Calls that are made inside, and pass no middleware, belong to no session, unless they say themselves to which."""
+    token = _session.set("")
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
 def install() -> list[str]:
     """Wraps the places where calls beside the turns begin, and the HTTP clients. Returns what could not be wrapped."""
     steps: Mapping[str, Callable[[], None]] = {

@@ -1,4 +1,5 @@
-"""Claude Code does all fifteen."""
+"""Claude Code does all fifteen. It marks by nothing what a call was made for: an answer in a log was an agent's turn,
+and calls that failed, were cut or compact leave none."""
 
 import json
 from typing import Final
@@ -34,12 +35,14 @@ PLAN: Final = Plan(
         ),
         "child-failure": Cell(
             "child-failure-500",
-            Expected((Delegation("child-f", end="child_failed"),), ended={"child-f": "failed"}),
+            Expected(
+                (Delegation("child-f", end="child_failed"),), ended={"child-f": "failed"}, purposes={"unknown": 3}
+            ),
         ),
         "resumed-child": Cell(
             "resumed-child", Expected((Delegation("child-re"), Delegation("child-re", background=True)))
         ),
-        "compaction": Cell("compaction", Expected((Delegation("child-a"),))),
+        "compaction": Cell("compaction", Expected((Delegation("child-a"),), purposes={"unknown": 1}, surplus=1)),
         "cross-process-resume": Cell("ordinary", Expected(), more_prompts=("And once more.",)),
         "cut-stream": Cell("slow-cut-child", Expected((Delegation("child-c"),), reasons=_CUT)),
         "killed": Cell(
@@ -50,6 +53,7 @@ PLAN: Final = Plan(
                 pending=frozenset({"child-k"}),
                 reasons={"call_incomplete": 1, "lifecycle_pending": 1},
                 execution="interrupted",
+                purposes={"unknown": 1},
             ),
             kill=True,
         ),

@@ -40,7 +40,7 @@ PLAN: Final = Plan(
             "child-failure-400", Expected((_one("child-f", "child_failed"),), ended={"child-f": "failed"})
         ),
         "resumed-child": Cell("resumed-child", Expected((_one("child-re"), _one("child-re")))),
-        "compaction": Cell("compaction", Expected((_one("child-a"),))),
+        "compaction": Cell("compaction", Expected((_one("child-a"),), purposes={"compaction": 1})),
         "cross-process-resume": Cell(
             "cross-process-resume", Expected((_one("child-a"),)), more_prompts=("ROOT-TASK: go on.",)
         ),

@@ -10,6 +10,7 @@ from typing import Final
 from roller_capture.acceptance.expected import Cell, Delegation, Expected, Plan
 from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, DELEGATION_TOOLS
 from roller_capture.scripted_provider.scenario import Scenario
+from roller_capture.vocabulary import CoverageStrength, Protocol
 
 _CUT: Final = {"call_incomplete": 1}
 
@@ -43,6 +44,7 @@ PLAN: Final = Plan(
     request_options=("--profile", "sdk"),
     arguments=_arguments,
     plain_tool_id=_call_id,
+    coverage_in={Protocol.ANTHROPIC_MESSAGES.value: CoverageStrength.COUNT},
     cells={
         "ordinary": _full("ordinary"),
         "single": _full("single", _one("child-a")),
@@ -57,7 +59,7 @@ PLAN: Final = Plan(
             "child-failure", Expected((_one("child-f", "child_failed"),), ended={"child-f": "failed"})
         ),
         "resumed-child": _full("resumed-child", _one("child-re"), _one("child-re")),
-        "compaction": Cell("compaction", Expected(lifecycle="unsupported")),
+        "compaction": Cell("compaction", Expected(lifecycle="unsupported", purposes={"compaction": 1})),
         "cross-process-resume": _full("cross-process-resume", more_prompts=("And once more.",)),
         "cut-stream": _cell("cut-child", Expected((_one("child-c"),), reasons=_CUT)),
         "killed": _cell(

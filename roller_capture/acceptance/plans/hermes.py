@@ -52,7 +52,7 @@ PLAN: Final = Plan(
             "resumed-child",
             Expected((Delegation("child-1"), Delegation("child-2"))),
         ),
-        "compaction": Cell("compaction", Expected((Delegation("child-a"),))),
+        "compaction": Cell("compaction", Expected((Delegation("child-a"),), purposes={"compaction": 1}, surplus=1)),
         "cross-process-resume": Cell(
             "cross-process-resume",
             Expected((Delegation("child-a"), Delegation("child-b"))),

@@ -1,5 +1,6 @@
 """OpenClaw does all fifteen. A spawn always returns at once, so each is one in the background; a message to a child
-that has ended is waited for. Each turn is a process of its own, and all of them speak to one gateway."""
+that has ended is waited for. Each turn is a process of its own, and all of them speak to one gateway. A transcript
+holds no failed or cut call, so that nothing says what it was made for."""
 
 import re
 from dataclasses import replace
@@ -40,16 +41,23 @@ PLAN: Final = Plan(
         "nested": Cell("nested", Expected((_one("child-n"), _one("grand-g", parent="child-n")))),
         "child-failure": Cell(
             "child-failure",
-            Expected((replace(_one("child-f", "child_failed"), told_as=_FAILED),), ended={"child-f": "failed"}),
+            Expected(
+                (replace(_one("child-f", "child_failed"), told_as=_FAILED),),
+                ended={"child-f": "failed"},
+                purposes={"unknown": 1},
+            ),
         ),
         "resumed-child": Cell("resumed-child", Expected((_one("child-re"), Delegation("child-re")))),
-        "compaction": Cell("compaction", Expected(), more_prompts=("Go on.",)),
+        # The call that was too long for its service comes before the one that compacts.
+        "compaction": Cell(
+            "compaction", Expected(purposes={"compaction": 1, "unknown": 1}, surplus=1), more_prompts=("Go on.",)
+        ),
         "cross-process-resume": Cell(
             "cross-process-resume",
             Expected((_one("child-1"), _one("child-2"))),
             more_prompts=("Second turn: go on.",),
         ),
-        "cut-stream": Cell("cut-child", Expected((_one("child-c"),), reasons=_CUT)),
+        "cut-stream": Cell("cut-child", Expected((_one("child-c"),), reasons=_CUT, purposes={"unknown": 1})),
         "killed": Cell(
             "killed",
             Expected(
@@ -60,6 +68,7 @@ PLAN: Final = Plan(
                 reasons={"call_incomplete": 2, "lifecycle_pending": 1, "errors": 1},
                 errors=("drain_failed",),
                 execution="interrupted",
+                purposes={"unknown": 2},
             ),
             kill=True,
         ),

@@ -22,6 +22,7 @@ PLAN: Final = Plan(
     scripts="roller_capture.scripted_provider.pi_scenarios:SCENARIOS",
     delegation_tools=DELEGATION_TOOLS,
     request="Run `echo hello` with the bash tool and tell me what it printed.",
+    delegates=False,
     arguments=_arguments,
     cells={
         "ordinary": Cell("ordinary", Expected(lifecycle=_ALONE)),
@@ -35,7 +36,7 @@ PLAN: Final = Plan(
         "nested": _REFUSED,
         "child-failure": _REFUSED,
         "resumed-child": _REFUSED,
-        "compaction": Cell("compaction", Expected(lifecycle=_ALONE)),
+        "compaction": Cell("compaction", Expected(lifecycle=_ALONE, purposes={"compaction": 1}, surplus=1)),
         "cross-process-resume": Cell(
             "cross-process-resume", Expected(lifecycle=_ALONE), more_prompts=("And once more.",)
         ),
@@ -47,6 +48,7 @@ PLAN: Final = Plan(
                 lifecycle=_ALONE,
                 reasons={"call_incomplete": 1},
                 execution="interrupted",
+                purposes={"unknown": 1},
             ),
             kill=True,
         ),

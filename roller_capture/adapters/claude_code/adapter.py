@@ -42,7 +42,7 @@ def read(source: AdapterInput) -> NativeCapture:
         return _capture(source, Executors({}), Delegations(), NativeRelations(), None, gaps)
     sessions = read_sessions(tree, _session_ids(source, tree, gaps), gaps)
     executors = find_executors(sessions, gaps)
-    delegations = DelegationFinder(executors, gaps).find()
+    delegations = DelegationFinder(executors, _told_parents(source), gaps).find()
     relations = RelationFinder(executors, delegations, gaps).find()
     _name_unknown_agents(source, executors, gaps)
     return _capture(source, executors, delegations, relations, tree, gaps)
@@ -83,6 +83,16 @@ def _is_own_copy(source: AdapterInput) -> bool:
     """Whether the native root holds the logs of this run only: `work/native`, as a launcher fills it."""
     root = source.native_root
     return bool(source.launcher) or (root is not None and root.parts[-2:] == ("work", "native"))
+
+
+def _told_parents(source: AdapterInput) -> dict[str, frozenset[str]]:
+    """The parents that agents named in their own requests, by agent id. A child of the root names none."""
+    found: dict[str, frozenset[str]] = {}
+    for call in source.wire_calls:
+        told = frozenset(call.headers.get(identity.PARENT_HEADER, ()))
+        for agent_id in call.headers.get(identity.AGENT_HEADER, ()) if told else ():
+            found[agent_id] = found.get(agent_id, frozenset()) | told
+    return found
 
 
 def _name_unknown_agents(source: AdapterInput, executors: Executors, gaps: GapLog) -> None:

@@ -6,6 +6,7 @@ harness wrote of the same call: its name, its result, the metadata's parent and 
 stands for two things, there is no delegation but a gap, and no piece of evidence wins over another.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.claude_code.executors import Executor, Executors
@@ -58,8 +59,10 @@ class Delegations:
 class DelegationFinder:
     """Finds the delegations of all children of an attempt and sets each executor's `parent_key`."""
 
-    def __init__(self, executors: Executors, gaps: GapLog) -> None:
+    def __init__(self, executors: Executors, told_parents: Mapping[str, frozenset[str]], gaps: GapLog) -> None:
+        """`told_parents` are the parents that agents named in their own requests, by agent id."""
         self._executors = executors
+        self._told_parents = told_parents
         self._gaps = gaps
         self._found = Delegations()
         self._uses: dict[tuple[str, str], list[Executor]] = {}
@@ -83,6 +86,7 @@ class DelegationFinder:
             complete = [self._complete(item) for item in found]
             # Where one is contradicted the others cannot be numbered, and their turns not be told apart.
             self._found.of_child[child.key] = found if all(complete) else []
+        self._drop_launches_by_others_than_told(children)
         self._drop_launches_by_the_unproven(children)
         for child in children:
             proven = self._found.of_child[child.key]
@@ -115,6 +119,15 @@ class DelegationFinder:
             if any(item.parent is not None and item.parent.key not in proven for item in delegations):
                 reason = "an agent is said to have been launched by one whose own launch nothing proves"
                 self._contradict(child, reason, child.evidence())
+                self._found.of_child[child.key] = []
+
+    def _drop_launches_by_others_than_told(self, children: list[Executor]) -> None:
+        """A child of an agent names it in its requests. Agents can write into logs, and not into headers."""
+        for child in children:
+            told = self._told_parents.get(child.agent_id or "", frozenset())
+            launch = next((item for item in self._found.of_child[child.key] if item.number == 1), None)
+            if told and launch is not None and launch.parent is not None and launch.parent.agent_id not in told:
+                self._contradict(child, "an agent's requests name another parent than its logs", launch.link[0])
                 self._found.of_child[child.key] = []
 
     def _collect_links(self, executor: Executor) -> None:

@@ -12,6 +12,7 @@ from roller_capture.adapters.codex.threads import Threads, read_threads
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_values import as_id
+from roller_capture.adapters.wire_parents import contradicted_children
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NativeParticipant
 from roller_capture.vocabulary import AttemptErrorCode, LifecycleStatus, Role, SubtaskSupport
 
@@ -29,6 +30,9 @@ def read(source: AdapterInput) -> NativeCapture:
     if tree is None:
         return _capture(source, Threads({}), NativeRelations(), None, gaps)
     threads = read_threads(tree, _thread_ids(source, tree, gaps), gaps)
+    parents = {thread_id: rollout.meta.parent_id for thread_id, rollout in threads.by_id.items()}
+    headers = (identity.THREAD_HEADER, identity.PARENT_HEADER)
+    threads.contradicted = contradicted_children(source.wire_calls, *headers, parents, gaps)
     relations = find_relations(threads, gaps)
     return _capture(source, threads, relations, tree, gaps)
 

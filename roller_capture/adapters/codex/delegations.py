@@ -172,8 +172,8 @@ def _bind_turns(delegations: list[Delegation]) -> None:
     """Finds the child's turn of each delegation.
 
     A further task of v1 names its turn (`submission_id`), and the launch began the first one. Where no id tells (v2),
-    one turn is as good as another only if there are as many as delegations and all ended alike; else only the first,
-    which the launch began, and the last are sure, the last only if each delegation had a turn.
+    one turn is as good as another only if each holds one task, there are as many as delegations, and all ended alike;
+    else only the first, which the launch began, and the last are sure, the last only if each delegation had a turn.
     """
     turns = delegations[0].child.turns
     by_id = {turn.turn_id: turn for turn in turns if turn.turn_id is not None}
@@ -182,9 +182,20 @@ def _bind_turns(delegations: list[Delegation]) -> None:
     nameless = [item for item in delegations[1:] if item.submission is None]
     for delegation in delegations[1:]:
         delegation.turn = by_id.get(delegation.submission or "")
-    if not nameless or len(turns) != len(delegations):
+    if not nameless or not _has_one_turn_each(delegations):
         return
     alike = len({turn.state for turn in turns}) == 1
     for index, delegation in enumerate(delegations):
         if delegation in nameless and (alike or index == len(delegations) - 1):
             delegation.turn = turns[index]
+
+
+def _has_one_turn_each(delegations: list[Delegation]) -> bool:
+    """Whether each turn of the child was begun by the task of one delegation, as the messages in it say.
+
+    A task that comes while the child is at work joins the turn that is under way, and other messages begin turns, too.
+    """
+    child, parent = delegations[0].child, delegations[0].parent
+    by_one = all(delegation.parent is parent for delegation in delegations)
+    tasks = [child.tasks.get(turn.turn_id or "") for turn in child.turns]
+    return by_one and len(tasks) == len(delegations) and all(givers == [parent.path] for givers in tasks)

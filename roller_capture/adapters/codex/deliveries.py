@@ -166,13 +166,15 @@ class DeliveryFinder:
         """The delegation whose result it is.
 
         A result that stands before a further task in the conversation of the thread that gave it is no result of that
-        task. Among those that are left, the text has to be that of one turn's answer and of no other's.
+        task. Among those that are left, the text has to be the answer of the turn of one of them, and of no other turn
+        of the agent, be it anybody's.
         """
         delegations = self._delegations.get(carrier.child.thread_id, [])
         possible = [item for item in delegations if _precedes(item, carrier)]
         if len(possible) > 1:
-            same = [item for item in possible if item.turn is not None and item.turn.message == carrier.state.message]
-            possible = same if len(same) == 1 and carrier.state.message is not None else []
+            answered = [turn for turn in carrier.child.turns if turn.message == carrier.state.message]
+            is_told = carrier.state.message is not None and len(answered) == 1
+            possible = [item for item in possible if is_told and item.turn is answered[0]]
         if len(possible) == 1:
             return possible[0]
         if delegations:

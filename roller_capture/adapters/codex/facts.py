@@ -176,6 +176,8 @@ class Rollout:
     collab_calls: dict[str, CollabCall] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    tasks: dict[str, list[str]] = field(default_factory=dict)
+    """The paths of those who gave tasks to this thread by messages (v2), by the turn that each message stands in."""
     versions: Counter[str] = field(default_factory=Counter)
     is_unknown_fork: bool = False
     """It begins with a copy of which nothing tells the end, so nothing in it is known to be the thread's own."""
@@ -184,6 +186,11 @@ class Rollout:
     def thread_id(self) -> str:
         """The thread's id."""
         return self.meta.thread_id
+
+    @property
+    def path(self) -> str:
+        """The thread's path among the agents of its session (v2)."""
+        return self.meta.agent_path or "/root"
 
     def evidence(self, kind: EvidenceKind = EvidenceKind.NATIVE_METADATA) -> Evidence:
         """The first line, which names the thread."""

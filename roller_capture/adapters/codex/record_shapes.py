@@ -38,6 +38,8 @@ _MULTI_AGENT_TOOLS: Final = DELEGATION_TOOLS | WAIT_TOOLS | STOP_TOOLS
 _OPEN_TAG: Final = "<subagent_notification>"
 _CLOSE_TAG: Final = "</subagent_notification>"
 _FINAL_ANSWER: Final = "Message Type: FINAL_ANSWER\n"
+_NEW_TASK: Final = "Message Type: NEW_TASK\n"
+_COMPLETED: Final = "subagent-completed-"
 _PAYLOAD: Final = "\nPayload:\n"
 _AGENT_ERROR: Final = "Agent errored: "
 _ERROR_NOTE: Final = "\n\nThis agent's turn failed."
@@ -198,6 +200,20 @@ def final_answer(item: Mapping[str, Any], place: Place) -> tuple[Message, str | 
     if not found or f"\nSender: {author}" not in f"{header}\n":
         return None
     return Message(item_id, author, _told_state(payload), text, place), as_id(item.get("recipient"))
+
+
+def new_task(item: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The turn that a message with a task stands in, and the path of who sent it (v2)."""
+    text, author = _first_text(item), as_id(item.get("author"))
+    turn_id = as_id(as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("turn_id"))
+    if text is None or author is None or turn_id is None or not text.startswith(_NEW_TASK):
+        return None
+    return turn_id, author
+
+
+def completed_turn(activity_id: str) -> str | None:
+    """The turn of a child that the harness's record of its end names (v2)."""
+    return activity_id.removeprefix(_COMPLETED) if activity_id.startswith(_COMPLETED) else None
 
 
 def _told_state(payload: str) -> AgentState:

@@ -4,13 +4,13 @@ The rules are those of the protocol ("Relation semantics") and of design section
 turn ended; what its parent was told must agree; one that just stopped is neither completed nor failed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.codex.delegations import Delegation, DelegationFinder
 from roller_capture.adapters.codex.deliveries import Deliveries, DeliveryFinder
 from roller_capture.adapters.codex.facts import EndState, Rollout, Turn
-from roller_capture.adapters.codex.record_shapes import STOP_TOOLS
+from roller_capture.adapters.codex.record_shapes import STOP_TOOLS, completed_turn
 from roller_capture.adapters.codex.threads import Threads
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.capture_protocol import ContextProbe, Evidence, NativeRelation
@@ -43,6 +43,10 @@ def find_relations(threads: Threads, gaps: GapLog) -> NativeRelations:
         end = _end(delegation, deliveries, gaps)
         if end is not None:
             found.relations.append(end)
+        elif _has_no_turn(delegation):
+            place = delegation.call.place
+            reason = "nothing tells with which turn of its agent a further task ended"
+            gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
     found.relations += deliveries.relations
     stopped = _stopped(threads)
     for rollout in threads.by_id.values():
@@ -75,10 +79,28 @@ def _end(delegation: Delegation, deliveries: Deliveries, gaps: GapLog) -> Native
         place = wrong[0].place
         gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
         return None
-    evidence = (turn.place.evidence("turn", turn.turn_id), *(item.evidence for item in carriers))
+    evidence = (
+        turn.place.evidence("turn", turn.turn_id),
+        *_told_by_harness(delegation, turn),
+        *(item.evidence for item in carriers),
+    )
     if turn.state is EndState.ENDED:
         return _relation(RelationType.CHILD_COMPLETED, delegation, evidence, "completed")
     return _relation(RelationType.CHILD_FAILED, delegation, evidence, turn.word or "error")
+
+
+def _has_no_turn(delegation: Delegation) -> bool:
+    """Whether a task was given to an agent that has ended, and none of its turns is known to be the task's."""
+    turns = delegation.child.turns
+    return delegation.turn is None and bool(turns) and turns[-1].state in (EndState.ENDED, EndState.FAILED)
+
+
+def _told_by_harness(delegation: Delegation, turn: Turn) -> Iterator[Evidence]:
+    """The harness's own records, in the parent's rollout, that this very turn of the agent has ended (v2)."""
+    for activity in delegation.parent.activities:
+        is_its = activity.thread_id == delegation.child.thread_id and turn.turn_id is not None
+        if is_its and completed_turn(activity.call_id) == turn.turn_id:
+            yield activity.place.evidence("item", activity.call_id)
 
 
 def _same_text(turn: Turn, told: str | None) -> bool:

@@ -193,8 +193,9 @@ class _Reader:
         elif kind == "agent_message":
             found = record_shapes.final_answer(item, place)
             # What the thread itself sent stands in the receiver's rollout.
-            if found is not None and found[1] == (self._rollout.meta.agent_path or "/root"):
+            if found is not None and found[1] == self._rollout.path:
                 self._received(found[0])
+            self._task(item)
 
     def _message(self, item: Mapping[str, Any], place: Place) -> None:
         is_marked = record_shapes.is_marked_notification(item)
@@ -210,6 +211,11 @@ class _Reader:
             self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, place)
         else:
             self._received(message)
+
+    def _task(self, item: Mapping[str, Any]) -> None:
+        task = record_shapes.new_task(item)
+        if task is not None and item.get("recipient") == self._rollout.path:
+            self._rollout.tasks.setdefault(task[0], []).append(task[1])
 
     def _received(self, message: Message) -> None:
         self._rollout.messages.append(message)

@@ -15,13 +15,17 @@ from roller_capture.vocabulary import AttemptErrorCode
 
 @dataclass(slots=True)
 class Threads:
-    """All threads by their ids, roots and children. `launched` are the children of which a delegation is proven."""
+    """All threads by their ids, roots and children. `launched` are the children of which a delegation is proven,
+    `contradicted` those whose own requests name another parent than their rollouts."""
 
     by_id: Mapping[str, Rollout]
+    contradicted: frozenset[str] = frozenset()
     launched: set[str] = field(default_factory=set)
 
     def parent_of(self, rollout: Rollout) -> Rollout | None:
         """The thread that the child's first line names, unless following it leads around in a circle."""
+        if rollout.thread_id in self.contradicted:
+            return None
         parent = self.by_id.get(rollout.meta.parent_id or "")
         above, seen = parent, {rollout.thread_id}
         while above is not None:

@@ -5,6 +5,7 @@ does, and the child's header names the parent. Where they disagree, or an id sta
 delegation but a gap. A message to a child that has settled delegates to it again; one to a child at work does not.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -76,8 +77,7 @@ class DelegationFinder:
         for parent in self._sessions.values():
             for call in parent.calls.values():
                 self._of_call(parent, call)
-            for run in parent.runs.values():
-                self._of_run(parent, run.start, list(run.agents.values()))
+            self._of_runs(parent)
         for child_id in self._children():
             self._settle(child_id)
         return self._found
@@ -113,22 +113,30 @@ class DelegationFinder:
         elif self._fits(parent, child_id, result.place):
             self._add(Delegation(parent, child_id, call, Manner.LAUNCH, catalog.place, result))
 
-    def _of_run(self, parent: Session, start: Place, agents: list[WorkflowAgent]) -> None:
-        """A run belongs to the one workflow call that was open when it began."""
-        candidates = [
-            call for call in parent.calls.values() if call.name == WORKFLOW_TOOL and _is_open(parent, call, start)
-        ]
+    def _of_runs(self, parent: Session) -> None:
+        """A run belongs to the one workflow call that was open when it began, if no other began in that call."""
+        calls = [call for call in parent.calls.values() if call.name == WORKFLOW_TOOL]
+        opened = {
+            run.run_id: [call for call in calls if _is_open(parent, call, run.start)] for run in parent.runs.values()
+        }
+        uses = Counter(call.tool_id for found in opened.values() for call in found)
+        for run in parent.runs.values():
+            found = opened[run.run_id]
+            only = found[0] if len(found) == 1 and uses[found[0].tool_id] == 1 else None
+            self._of_run(parent, run.start, list(run.agents.values()), only)
+
+    def _of_run(self, parent: Session, start: Place, agents: list[WorkflowAgent], call: ToolCall | None) -> None:
         for agent in agents:
             catalog = parent.catalogs.get(agent.child_id)
-            if len(candidates) != 1:
+            if call is None:
                 self._contradict(agent.child_id, "a workflow run cannot be tied to one tool call", start)
             elif catalog is None:
                 self._contradict(agent.child_id, "a workflow names an agent that its log does not list", agent.start)
             elif self._fits(parent, agent.child_id, agent.start):
-                result = parent.results.get(candidates[0].tool_id)
+                result = parent.results.get(call.tool_id)
                 self._add(
                     Delegation(
-                        *(parent, agent.child_id, candidates[0], Manner.WORKFLOW, agent.start, result),
+                        *(parent, agent.child_id, call, Manner.WORKFLOW, agent.start, result),
                         task_index=agent.index - 1,
                         agent=agent,
                     )

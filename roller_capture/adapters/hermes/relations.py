@@ -30,6 +30,7 @@ from roller_capture.vocabulary import (
 )
 
 _GOOD = "completed"
+_DELIVERED = "delivered"
 _BAD = frozenset({"failed", "error", "timeout"})
 
 
@@ -97,20 +98,31 @@ class RelationFinder:
         self._found.probes.append(ContextProbe(relation, ToolResultItem(delegation.tool_call_id)))
         told = self._state.background.get(dispatched_as)
         notices = list(notice_places(delegation, self._state))
-        if not notices:
-            return LifecycleStatus.PENDING
+        is_delivered = told is not None and told.delivery_state == _DELIVERED
+        if told is None or not notices or not is_delivered:
+            return self._undelivered(place, notices, is_delivered=is_delivered)
         notice = self._row(notices[0], "delegation", dispatched_as)
+        row = self._row(told.place, "delegation", dispatched_as)
         delivery = Delivery(DeliveryKind.NOTIFICATION, BoundBy.DELEGATION_ID, dispatched_as)
-        relation = self._add(RelationType.RESULT_DELIVERED, delegation, (notice, evidence), delivery=delivery)
+        relation = self._add(RelationType.RESULT_DELIVERED, delegation, (notice, row, evidence), delivery=delivery)
         request_id = self._turn_request(delegation, dispatched_as)
         if request_id is None:
             self._unproven("no turn is known that a background delegation's end began", notices[0])
         else:
             item = NotificationItem((f"COMPLETE — {dispatched_as}]",), request_id, REQUEST_FIELD)
             self._found.probes.append(ContextProbe(relation, item))
-        ended_well = told is not None and told.state == _GOOD
-        self._end(delegation, notice, told_well=ended_well, told_badly=told is not None and told.state in _BAD)
+        self._end(delegation, row, told_well=told.state == _GOOD, told_badly=told.state in _BAD)
         return LifecycleStatus.COMPLETE
+
+    def _undelivered(self, place: Place, notices: list[Place], *, is_delivered: bool) -> LifecycleStatus:
+        """A message of the right form proves no delivery, since anybody can write one; nor does the row without it."""
+        if notices:
+            reason = "a message tells of the end of a background delegation of which no row says that it was delivered"
+            self._unproven(reason, notices[0])
+            return LifecycleStatus.UNKNOWN
+        if is_delivered:
+            self._unproven("a background delegation is said to be delivered, and no message tells of it", place)
+        return LifecycleStatus.PENDING
 
     def _turn_request(self, delegation: Delegation, dispatched_as: str) -> str | None:
         """The first request of the one turn that the notification began."""

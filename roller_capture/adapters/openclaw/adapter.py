@@ -40,7 +40,7 @@ def read(source: AdapterInput) -> NativeCapture:
     delegations = find_delegations(home, gaps)
     wire_run_ids = source.wire_headers.get(identity.RUN_HEADER, frozenset())
     relations = find_relations(home, delegations, wire_run_ids, gaps)
-    return _capture(source, home, seen, delegations, relations, _sources(extracts, tree), gaps)
+    return _capture(source, home, seen, delegations, relations, _sources(extracts, tree, home), gaps)
 
 
 def _extracts(source: AdapterInput, seen: frozenset[str], gaps: GapLog) -> tuple[Extracts, NativeTree | None]:
@@ -58,9 +58,10 @@ def _extracts(source: AdapterInput, seen: frozenset[str], gaps: GapLog) -> tuple
         return Extracts(), None
 
 
-def _sources(extracts: Extracts, tree: NativeTree | None) -> tuple[NativeSource, ...]:
+def _sources(extracts: Extracts, tree: NativeTree | None, home: Home) -> tuple[NativeSource, ...]:
+    """Extracts that were taken out of databases without any of the sessions hold a version at most: no evidence."""
     known = {item.source: item for item in (tree.sources if tree is not None else ())}
-    for extract in extracts.all():
+    for extract in extracts.all() if home.sessions else ():
         known.setdefault(extract.source, NativeSource(extract.source, extract.path))
     return tuple(known[name] for name in sorted(known))
 

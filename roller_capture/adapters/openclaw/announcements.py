@@ -19,7 +19,8 @@ from roller_capture.adapters.openclaw.facts import Answer, ChildRun, Input, Plac
 
 _USER: Final = ":user"
 _ACTIVE: Final = ":active-wake"
-_PREFIX: Final = "announce:"
+ANNOUNCEMENT: Final = "announce:"
+"""How each of their ids begins."""
 _REST: Final = re.compile(r"(?:,.+)?(?::yield-\d+)?(?::retry-\d+)?(?::active-wake)?", re.DOTALL)
 _AGENT: Final = re.compile(r"announce:requester-settle:[^:]*:")
 _MARKERS: Final = re.compile(r"<<<(?:BEGIN|END)_OPENCLAW_INTERNAL_CONTEXT>>>")
@@ -76,7 +77,7 @@ def announcements(requester: Session) -> Iterator[Announcement]:
         inputs = {run_id: item for item in thread.inputs if (run_id := _announcement_id(item.key)) is not None}
         answers: dict[str, Answer] = {}
         for one in thread.answers:
-            if one.run_id is not None and one.run_id.startswith(_PREFIX) and one.response_id is not None:
+            if one.run_id is not None and one.run_id.startswith(ANNOUNCEMENT) and one.response_id is not None:
                 answers.setdefault(one.run_id, one)
         for run_id in dict.fromkeys((*inputs, *answers)):
             item = inputs.get(run_id)
@@ -86,7 +87,7 @@ def announcements(requester: Session) -> Iterator[Announcement]:
 
 
 def _announcement_id(key: str) -> str | None:
-    if not key.startswith(_PREFIX):
+    if not key.startswith(ANNOUNCEMENT):
         return None
     if key.endswith(_ACTIVE):
         return key

@@ -140,11 +140,29 @@ class Task:
 class HookFacts:
     """What our plugin noted: stream contexts by session, and tool ids as the native resolver had them sent.
 
-    `resolved` maps (response id, position of the tool call in that message) to the ids that stood for it.
+    `resolved` maps (session id, response id, position of the tool call in that message) to the ids that stood for it.
     """
 
     streams: dict[str, int] = field(default_factory=dict)
-    resolved: dict[tuple[str, int], dict[str, None]] = field(default_factory=dict)
+    resolved: dict[tuple[str, str, int], dict[str, None]] = field(default_factory=dict)
+
+    def resolved_in(self, session: Session, response_id: str, position: int) -> dict[str, None]:
+        """The ids that stood for a tool call in requests of a session."""
+        found: dict[str, None] = {}
+        for session_id in session.session_ids:
+            found |= self.resolved.get((session_id, response_id, position), {})
+        return found
+
+    def is_shared(self, session: Session, wire_id: str) -> bool:
+        """Whether an id stood for two tool calls in requests of a session: to be sent, ids lose their punctuation."""
+        uses = (ids for (session_id, *_), ids in self.resolved.items() if session_id in session.session_ids)
+        return sum(wire_id in map(sent_id, ids) for ids in uses) > 1
+
+
+def sent_id(resolved: str) -> str:
+    """What requests hold of a resolved id: what the Responses endpoint calls the call's id stands before the bar, the
+    item's id behind it is not sent."""
+    return resolved.partition("|")[0]
 
 
 @dataclass(slots=True)

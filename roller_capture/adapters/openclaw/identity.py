@@ -25,7 +25,8 @@ REQUEST_HEADER: Final = "x-roller-request-id"
 STREAM_HEADER: Final = "x-roller-stream-id"
 """A new value for each call, and so the one that every call has."""
 
-_COMPACTION: Final = ":compaction:"
+COMPACTION: Final = ":compaction:"
+"""In the run id of a call that sums a session up."""
 
 IDENTITY_FIELDS: Final = (
     # Not exclusive, since compaction calls of the same session go without it.
@@ -54,7 +55,7 @@ def compaction_claims(sessions: Iterable[Session], wire_run_ids: frozenset[str])
     """Compaction calls by the run in which they were made, where only one session has that run."""
     everyone = list(sessions)
     for wire_id in sorted(wire_run_ids):
-        run_id, mark, _ = wire_id.partition(_COMPACTION)
+        run_id, mark, _ = wire_id.partition(COMPACTION)
         owners = [(session, place) for session in everyone if mark and (place := _run_place(session, run_id))]
         if len(owners) == 1:
             session, place = owners[0]

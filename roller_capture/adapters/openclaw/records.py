@@ -209,13 +209,13 @@ class _Reader:
             self.home.hook.streams[session_id] = self.home.hook.streams.get(session_id, 0) + 1
 
     def _tool_ids(self, row: Row) -> None:
-        response_id = as_id(row.get("response_id"))
-        if self.home.hook is None or response_id is None:
+        session_id, response_id = as_id(row.get("session_id")), as_id(row.get("response_id"))
+        if self.home.hook is None or session_id is None or response_id is None:
             return
         for position, value in enumerate(as_list(row.get("ids"))):
             resolved = as_id(value)
             if resolved is not None:
-                self.home.hook.resolved.setdefault((response_id, position), {}).setdefault(resolved)
+                self.home.hook.resolved.setdefault((session_id, response_id, position), {}).setdefault(resolved)
 
 
 def as_run_id(value: object) -> str | None:

@@ -1,14 +1,14 @@
 """Relations of each delegation, how each child ended, and what to look for in requests."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from roller_capture.adapters.gap_log import GapLog
-from roller_capture.adapters.openclaw.announcements import Announcement, announcements
+from roller_capture.adapters.openclaw.announcements import ANNOUNCEMENT, Announcement, announcements
 from roller_capture.adapters.openclaw.delegations import Delegation, Delegations
-from roller_capture.adapters.openclaw.facts import Answer, ChildRun, Home, Place, Session
-from roller_capture.adapters.openclaw.identity import RUN_HEADER
+from roller_capture.adapters.openclaw.facts import Answer, ChildRun, Home, Place, Session, sent_id
+from roller_capture.adapters.openclaw.identity import COMPACTION, RUN_HEADER
 from roller_capture.capture_protocol import (
     ContextProbe,
     Delivery,
@@ -117,7 +117,24 @@ class _Finder:
                 self._spawn_ended(delegation)
             else:
                 self._message_answered(delegation)
+        self._name_strange_announcements()
         return self._found
+
+    def _name_strange_announcements(self) -> None:
+        """Announcements of runs that the registry does not have tell of nobody; and one in whose run a request was made
+        must stand in a log."""
+        logged = set[str]()
+        for requester in self._home.sessions.values():
+            runs = [run for run in self._home.runs if run.requester_key == requester.key]
+            for announcement in self._announcements(requester):
+                logged.add(announcement.announcement_id)
+                place = announcement.place
+                if place is not None and not any(announcement.names(run) for run in runs):
+                    self._unproven("an announcement names no run that the registry has of its requester", place)
+        for run_id in {wire_id.partition(COMPACTION)[0] for wire_id in self._wire_run_ids} - logged:
+            if run_id.startswith(ANNOUNCEMENT):
+                reason = "a request was made in the run of an announcement of which no log has a message or an answer"
+                self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason)
 
     def _relate(
         self,
@@ -155,15 +172,21 @@ class _Finder:
 
     def _probe_tool_result(self, delegation: Delegation, relation: NativeRelation) -> None:
         """Looks for the result by the ids that the native resolver had in its place (protocol, OpenClaw)."""
-        hook, answer = self._home.hook, delegation.answer
-        resolved: Mapping[str, None] = {}
+        hook, answer, parent = self._home.hook, delegation.answer, delegation.parent
+        wire_ids: dict[str, None] = {}
         if hook is not None and answer.response_id is not None:
-            resolved = hook.resolved.get((answer.response_id, delegation.call.position), {})
-        if not resolved and self._was_answered(delegation):
+            wire_ids = dict.fromkeys(
+                map(sent_id, hook.resolved_in(parent, answer.response_id, delegation.call.position))
+            )
+        if not wire_ids and self._was_answered(delegation):
             self._unproven("nothing tells under which id a tool result was sent to the model", delegation.result.place)
-        # What the Responses endpoint calls the call's id stands before the bar, the item's id behind it is not sent.
-        for wire_id in dict.fromkeys(item.partition("|")[0] for item in resolved):
-            self._found.probes.append(ContextProbe(relation, ToolResultItem(wire_id)))
+        for wire_id in wire_ids:
+            if hook is not None and hook.is_shared(parent, wire_id):
+                reason = "the id under which a tool result was sent to the model stands for two tool calls"
+                place = delegation.result.place
+                self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=place.source, line=place.line)
+            else:
+                self._found.probes.append(ContextProbe(relation, ToolResultItem(wire_id)))
 
     def _was_answered(self, delegation: Delegation) -> bool:
         """Whether the parent went on, so that a request must have held the result."""
@@ -174,7 +197,7 @@ class _Finder:
         run = delegation.run
         if run is None or run.execution != _TERMINAL:
             return
-        last = _last_answer(delegation.child)
+        last = _last_answer(delegation.child, {run.run_id, run.task_run_id})
         self._ended(delegation, _run_status(run), run.outcome, (run.place.evidence(),), last)
         named = [item for item in self._announcements(delegation.parent) if item.names(run)]
         if run.delivery != _DELIVERED:
@@ -244,7 +267,7 @@ class _Finder:
             reason = "a message to a session was answered, and no task says that its run has ended"
             self._unproven(reason, delegation.result.place)
             return
-        last = _last_answer(delegation.child, delegation.result.run_id)
+        last = _last_answer(delegation.child, {delegation.result.run_id})
         self._ended(delegation, status, task.status, (task.place.evidence(),), last)
         relation = self._by_tool_result(delegation, RelationType.RESULT_DELIVERED)
         self._probe_tool_result(delegation, relation)
@@ -253,12 +276,12 @@ class _Finder:
         self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
 
 
-def _last_answer(child: Session, run_id: str | None = None) -> Answer | None:
-    """The last answer of a child, or of one run of it."""
+def _last_answer(child: Session, run_ids: Collection[str | None]) -> Answer | None:
+    """A child's last answer in these runs."""
     answers = [
         answer
         for thread in child.threads
         for answer in thread.answers
-        if not answer.is_copy and (run_id is None or answer.run_id == run_id)
+        if not answer.is_copy and answer.run_id in run_ids
     ]
     return answers[-1] if answers else None

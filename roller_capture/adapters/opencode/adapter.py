@@ -13,6 +13,7 @@ from roller_capture.adapters.opencode.log_reader import LogReader
 from roller_capture.adapters.opencode.record_shapes import DELEGATION_TOOLS
 from roller_capture.adapters.opencode.relations import ChildOutcome, NativeRelations, RelationFinder
 from roller_capture.adapters.opencode.sources import read_files
+from roller_capture.adapters.wire_parents import contradicted_children
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NativeParticipant, NativeSource
 from roller_capture.vocabulary import (
     AttemptErrorCode,
@@ -37,9 +38,15 @@ def read(source: AdapterInput) -> NativeCapture:
     if not log.was_read:
         reason = "there is no database, extract or export of OpenCode that can be read"
         gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, reason)
-    family = find_family(log, gaps)
+    family = find_family(log, _contradicted(source, log, gaps), gaps)
     relations = RelationFinder(log, family, source.wire_headers, gaps).find()
     return _capture(source, log, family, relations, sources, gaps)
+
+
+def _contradicted(source: AdapterInput, log: Log, gaps: GapLog) -> frozenset[str]:
+    """The sessions whose requests name another parent than their rows."""
+    parents = {session.identifier: session.parent_id for session in log.sessions.values()}
+    return contradicted_children(source.wire_calls, identity.NATIVE_SESSION, identity.PARENT_SESSION, parents, gaps)
 
 
 def _capture(
@@ -119,7 +126,7 @@ def _participant(
     return NativeParticipant(
         key=session.identifier,
         role=Role.ROOT if is_root else Role.CHILD,
-        parent_key=None if session.identifier in family.circular else parent,
+        parent_key=None if session.identifier in family.parentless else parent,
         native_ids={"session_id": (session.identifier,)},
         execution_status=outcome.execution_status,
         evidence=(session.place.evidence("session", session.identifier),),

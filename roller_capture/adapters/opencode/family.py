@@ -41,17 +41,18 @@ class Family:
     doubtful: set[str] = field(default_factory=set)
     missing: bool = False
     """A record names a child that the log does not hold."""
-    circular: frozenset[str] = frozenset()
-    """Sessions that are their own ancestors: nothing says who launched whom."""
+    parentless: frozenset[str] = frozenset()
+    """Sessions that are their own ancestors, or whose requests name another parent: nothing says who launched them."""
 
 
-def find_family(log: Log, gaps: GapLog) -> Family:
-    """All delegations of a log."""
-    family = Family(circular=_circular(log.sessions))
-    for session_id in sorted(family.circular):
+def find_family(log: Log, contradicted: frozenset[str], gaps: GapLog) -> Family:
+    """All delegations of a log. `contradicted` are the sessions whose requests name another parent than their rows."""
+    circular = _circular(log.sessions)
+    for session_id in sorted(circular):
         reason = "a session is its own ancestor"
         log.sessions[session_id].place.note(gaps, AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason)
-        family.doubtful.add(session_id)
+    family = Family(parentless=circular | contradicted)
+    family.doubtful |= family.parentless
     for parent in log.sessions.values():
         uses = Counter(call.call_id for _, call in parent.tool_calls())
         for message, call in parent.tool_calls():
@@ -100,7 +101,7 @@ def _add(
         reason = "a delegation names a child whose session is not there"
         call.place.note(gaps, AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason)
         return
-    if child.identifier in family.circular:
+    if child.identifier in family.parentless:
         return
     if child.parent_id != parent.identifier or call.parent_id not in (None, parent.identifier):
         family.doubtful.add(child.identifier)

@@ -125,9 +125,11 @@ class LogReader:
 
     def _message(self, ids: Mapping[str, Any], data: Mapping[str, Any], place: Place) -> Message | None:
         identifier = as_id(ids.get("id"))
-        session_id = as_id(ids.get("session_id")) or as_id(ids.get("sessionID"))
+        named = {as_id(ids.get(name)) for name in ("session_id", "sessionID")} - {None}
+        session_id = named.pop() if len(named) == 1 else None
         if identifier is None or session_id is None:
-            self._odd("a message has no usable ids", place)
+            reason = "a message names another session than its export" if named else "a message has no usable ids"
+            self._odd(reason, place)
             return None
         error = data.get("error")
         message = Message(

@@ -101,9 +101,10 @@ def _subagent_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolC
     metadata = as_mapping(part.get("metadata")) or as_mapping(state.get("metadata"))
     text = _first_text(part) or _first_text(state)
     child_id = as_id(metadata.get("sessionID")) or as_id(metadata.get("sessionId")) or as_id(metadata.get("childID"))
+    match = _SENTENCE.match(text)
+    told = match[1] if match is not None else None
     from_text = child_id is None
-    if child_id is None and (match := _SENTENCE.match(text)):
-        child_id = match[1]
+    child_id = child_id or told
     status = metadata.get("status")
     result = {_COMPLETED: Result.COMPLETED, _RUNNING: Result.LAUNCHED}.get(str(status), Result.OTHER)
     if status is None and not text:
@@ -117,7 +118,7 @@ def _subagent_call(call_id: str, part: Mapping[str, Any], place: Place) -> ToolC
         place,
         child_id=child_id,
         from_text=from_text and child_id is not None,
-        names_two=_names_other(wrapper, child_id),
+        names_two=_names_other(wrapper, child_id) or told not in (None, child_id),
         result=result,
         word=as_word(status),
     )

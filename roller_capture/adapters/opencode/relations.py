@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from roller_capture.adapters.gap_log import GapLog
-from roller_capture.adapters.opencode.ends import end_of
+from roller_capture.adapters.opencode.ends import End, end_of
 from roller_capture.adapters.opencode.facts import EndState, Log, Message, Notice, Result, Session
 from roller_capture.adapters.opencode.family import Delegation, Family
 from roller_capture.adapters.opencode.places import Place
@@ -174,11 +174,11 @@ class RelationFinder:
         own = end_of(item.child) if len(self._family.of_child[item.child.identifier]) == 1 else None
         evidence = list(said.evidence)
         state, word = said.end, said.word
+        if own is not None and _differ(own, state):
+            self._unproven("a child's own record of its end and its parent's differ", item.call.place)
+            self._family.doubtful.add(item.child.identifier)
+            return
         if own is not None and own.state in (EndState.ENDED, EndState.FAILED):
-            if state is not None and state is not own.state:
-                self._unproven("a child's own record of its end and its parent's differ", item.call.place)
-                self._family.doubtful.add(item.child.identifier)
-                return
             state, word = own.state, own.word
             evidence.append(own.message.place.evidence("message", own.message.identifier))
         if state is EndState.ENDED:
@@ -225,6 +225,14 @@ class RelationFinder:
 
     def _unproven(self, reason: str, place: Place) -> None:
         place.note(self._gaps, AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason)
+
+
+def _differ(own: End, told: EndState | None) -> bool:
+    """Whether a child's own last message speaks against what its parent was told. One that just stops cannot have ended
+    well; but a child that was stopped may well be told to have failed, and a summary may be a session's last word."""
+    if own.state in (EndState.ENDED, EndState.FAILED):
+        return told not in (None, own.state)
+    return told is EndState.ENDED and not own.message.is_compaction
 
 
 def _by_tool(item: Delegation) -> Delivery:

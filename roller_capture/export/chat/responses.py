@@ -7,6 +7,7 @@ this order. A second message item is a second message.
 from typing import Any, Final
 
 from roller_capture.export.chat.transcript import (
+    AGENT_MESSAGE,
     NoChatFormError,
     Transcript,
     custom_call,
@@ -19,7 +20,7 @@ _TEXTS: Final = ("input_text", "output_text", "text")
 _ELSEWHERE: Final = ("previous_response_id", "conversation", "prompt")
 
 
-def add_request(transcript: Transcript, context: dict[str, Any]) -> None:
+def add_request(transcript: Transcript, context: dict[str, Any], *, agent_messages: bool = False) -> None:
     """The instructions and the input items, in their order."""
     for name in _ELSEWHERE:
         if context.get(name) is not None:
@@ -33,7 +34,7 @@ def add_request(transcript: Transcript, context: dict[str, Any]) -> None:
     if isinstance(items, str):
         transcript.say("user", [items], "/input")
         return
-    _Items(transcript).add_all(items, "/input")
+    _Items(transcript, agent_messages=agent_messages).add_all(items, "/input")
 
 
 def add_output(transcript: Transcript, output: dict[str, Any]) -> None:
@@ -44,7 +45,7 @@ def add_output(transcript: Transcript, output: dict[str, Any]) -> None:
 class _Items:
     """Puts items into a transcript; a turn is named by its first item."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, *, agent_messages: bool = False) -> None:
         self._transcript = transcript
         self._turn = ""
         self._answered = False
@@ -56,6 +57,8 @@ class _Items:
             "function_call_output": self._tool_output,
             "custom_tool_call_output": self._tool_output,
         }
+        if agent_messages:
+            self._add[AGENT_MESSAGE] = self._agent_message
 
     def add_all(self, items: Any, at: str) -> None:
         for place, item in objects(items, at):
@@ -120,6 +123,20 @@ class _Items:
         self._transcript.keep_rest(at, item, ("type", "call_id", "output"))
         texts = self._texts(item.get("output"), f"{at}/output")
         self._transcript.say("tool", texts, at, tool_call_id=call_id)
+
+    def _agent_message(self, item: dict[str, Any], at: str) -> None:
+        """What one agent of Codex wrote to another; what only the service can read is kept beside."""
+        self._end_turn()
+        self._transcript.keep_rest(at, item, ("type", "id", "author", "content"))
+        texts: list[str] = []
+        for place, part in objects(item.get("content"), f"{at}/content"):
+            if part.get("type") == "encrypted_content":
+                self._transcript.keep(place, part)
+            else:
+                texts += self._texts([part], place)
+        told = {"id": item.get("id"), "name": item.get("author")}
+        members = {name: value for name, value in told.items() if isinstance(value, str)}
+        self._transcript.say(AGENT_MESSAGE, texts, at, **members)
 
     def _texts(self, content: Any, at: str) -> list[str]:
         if isinstance(content, str):

@@ -10,11 +10,14 @@ Several texts of one message become one text, put together without anything betw
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from roller_capture import json_text
 
 Message = dict[str, Any]
+
+AGENT_MESSAGE: Final = "agent_message"
+"""The role of what one agent of Codex writes to another. No chat has it: only formats with a place for it take it."""
 
 
 class NoChatFormError(Exception):

@@ -13,6 +13,7 @@ from roller_capture.vocabulary import (
     DeliveryKind,
     ExecutionStatus,
     Protocol,
+    Purpose,
     RelationType,
 )
 
@@ -33,9 +34,10 @@ class SegmentPlace(Record):
 
 
 class LeftOutCall(Record):
-    """A turn of the root that did not end well, and is not in the conversation."""
+    """A turn of the root that did not end well, or a call of it that may have been one: not in the conversation."""
 
     call_id: str
+    purpose: Purpose = Field(description="`agent`; `unknown` where nothing tells what the call was made for")
     blockers: list[Blocker]
 
 
@@ -85,11 +87,12 @@ class Notification(Record):
 class TrajectoryMessage(Record):
     """A message in the chat form, as it was sent: role, wrapper and text."""
 
-    role: str
+    role: str = Field(description="that of the chat form; `agent_message` for what one agent of Codex wrote to another")
     content: str | None
     reasoning_content: str | None = None
     name: str | None = None
     tool_call_id: str | None = None
+    id: str | None = Field(default=None, description="the service's id of an agent message")
     tool_calls: list[ToolCall] | None = None
     origin: Origin
     call_id: str | None = Field(description="the call that answered with it; null for what was sent, or is not known")

@@ -135,7 +135,8 @@ def _digests(messages: Sequence[Message], start: bytes = b"") -> list[bytes]:
 def _essence(message: Message) -> list[Any]:
     """What makes it this message. Reasoning is left out: harnesses drop it from later requests."""
     calls = [[call["id"], call[call["type"]]["name"], _arguments(call)] for call in message.get("tool_calls", ())]
-    return [message["role"], message["content"] or "", message.get("tool_call_id"), message.get("name"), calls]
+    ids = [message.get(name) for name in ("tool_call_id", "name", "id")]
+    return [message["role"], message["content"] or "", *ids, calls]
 
 
 def _arguments(call: dict[str, Any]) -> Any:

@@ -1,21 +1,23 @@
 """`roller-capture export main`: a row for each segment of each attempt's main trajectory, or why there is none."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-import orjson
-
 from roller_capture import json_text
 from roller_capture.api import Attempt
+from roller_capture.errors import RollerError
+from roller_capture.export.main.card import sft_card
 from roller_capture.export.main.chain import NoTrajectoryError
-from roller_capture.export.main.sft import sft_row
+from roller_capture.export.main.sft import SFT_COLUMNS, sft_row
 from roller_capture.export.main.trajectory import Row, trajectory_rows
 from roller_capture.export.output_files import OutputFiles
-from roller_capture.export.request import MainExport, MainForm
+from roller_capture.export.request import Format, MainExport, MainForm
+from roller_capture.export.row_writers import RowWriter, writer_for
 from roller_capture.export.sources import AttemptTally, Source, Steps, check_place, find_sources, opened
 from roller_capture.terminal import answer, progress, say
+from roller_capture.view.words import count
 
 _MOST_NAMED: Final = 5
 
@@ -40,13 +42,14 @@ class _Tally:
 
     def lines(self) -> list[str]:
         """For people."""
+        rows = count(self.rows, "main trajectory", "main trajectories")
         lines = [
-            f"exported {self.rows:,} main trajectories, of {self.attempts.read:,} attempts that were read",
-            f"  {self.cut:,} of them are segments between compactions; {self.notifications:,} notifications are marked",
-            f"without a main trajectory: {sum(self.without.values()):,} attempts",
+            f"exported {rows}, of {count(self.attempts.read, 'attempt')} read",
+            f"  segments between compactions: {self.cut:,}; notifications that are marked: {self.notifications:,}",
+            f"without a main trajectory: {count(sum(self.without.values()), 'attempt')}",
         ]
-        for reason, count in self.without.most_common():
-            lines += [f"  {count:>7,}  {reason}", *(f"           {name}" for name in self.named[reason])]
+        for reason, number in self.without.most_common():
+            lines += [f"  {number:>7,}  {reason}", *(f"           {name}" for name in self.named[reason])]
         return lines + self.attempts.lines()
 
     def document(self) -> dict[str, Any]:
@@ -65,20 +68,26 @@ def export_main(request: MainExport) -> int:
     1 means that an attempt could not be trusted, or that there was nothing to export; then no file is written. Raises
     `RollerError` like `export calls`.
     """
-    sources = find_sources(request.paths)
-    check_place(request.output, sources)
-    files = OutputFiles((request.output,), overwrite=request.overwrite)
-    files.check()
+    new_writer = _writer_for(request)
     tally = _Tally()
+    sources = find_sources(request.paths, tally.attempts, all_attempts=request.all_attempts)
+    check_place(request.output, sources)
+    is_sft = request.form is MainForm.SFT
+    card = request.output.with_name(f"{request.output.name}.card.md")
+    files = OutputFiles((card, request.output) if is_sft else (request.output,), overwrite=request.overwrite)
+    files.check()
     with files.writing():
         with files.open(request.output) as stream:
-            _write_rows(request.form, sources, tally, stream)
+            _write_rows(request, sources, tally, new_writer(stream))
         if tally.rows:
+            if is_sft:
+                files.write(card, sft_card(request.output.name, request.file_format, tally.rows, tally.without))
             files.publish()
     for line in tally.lines():
         say(line)
     if tally.rows:
-        say(f"{request.output}: {request.form} form, {request.output.stat().st_size:,} bytes")
+        beside = f"; beside it {card.name}" if is_sft else ""
+        say(f"{request.output}: {request.form} form, {request.output.stat().st_size:,} bytes{beside}")
     else:
         say("error: there is nothing to export: no file was written")
     if request.as_json:
@@ -86,36 +95,50 @@ def export_main(request: MainExport) -> int:
     return int(bool(tally.attempts.refused) or not tally.rows)
 
 
-def _write_rows(form: MainForm, sources: Sequence[Source], tally: _Tally, stream: IO[bytes]) -> None:
+class _Documents:
+    """ACTF rows: a JSON document a line."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, row: Row) -> None:
+        self._stream.write(json_text.dumps(row) + b"\n")
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+def _writer_for(request: MainExport) -> Callable[[IO[bytes]], RowWriter]:
+    if request.form is MainForm.SFT:
+        return writer_for(request.file_format, SFT_COLUMNS, nested=False)
+    if request.file_format is not Format.JSONL:
+        raise RollerError("--format parquet is for --as sft: an ACTF row is one document", exit_code=2)
+    return _Documents
+
+
+def _write_rows(request: MainExport, sources: Sequence[Source], tally: _Tally, writer: RowWriter) -> None:
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts):
+        for source, attempt in opened(sources, tally.attempts, request.workers):
             try:
-                rows = _rows(form, attempt, source)
+                rows = _rows(request.form, attempt, source)
             except NoTrajectoryError as error:
                 tally.leave_out(source, error)
                 continue
             finally:
                 steps.count(source.calls)
             for row in rows:
-                stream.write(json_text.dumps(row) + b"\n")
+                writer.write(row)
             tally.rows += len(rows)
             tally.cut += len(rows) if len(rows) > 1 else 0
             tally.notifications += sum(_notified(row) for row in rows)
+    writer.close()
 
 
 def _rows(form: MainForm, attempt: Attempt, source: Source) -> list[Row]:
     """All of an attempt or nothing: half a trajectory is none."""
     trajectories = trajectory_rows(attempt, source.manifest_name)
-    if form is MainForm.ACTF:
-        return trajectories
-    rows = [sft_row(trajectory) for trajectory in trajectories]
-    for row in rows:
-        try:
-            orjson.dumps([row["messages"], row["sample_id"]], default=lambda _number: None)
-        except orjson.JSONEncodeError:
-            raise NoTrajectoryError("lone surrogate, or a number that tables cannot hold") from None
-    return rows
+    return trajectories if form is MainForm.ACTF else [sft_row(trajectory) for trajectory in trajectories]
 
 
 def _notified(row: Row) -> int:

@@ -1,6 +1,6 @@
 """ACTF rows of an attempt: one for each segment of its main trajectory (schemas/roller.actf.v1.json)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from roller_capture import json_text
@@ -23,20 +23,27 @@ def trajectory_rows(attempt: Attempt, manifest_path: str) -> list[Row]:
     if len(attempt.roots) != 1:
         raise NoTrajectoryError("no root is known" if not attempt.roots else "several roots")
     root = attempt.roots[0]
-    _refuse_unbound(attempt, root)
+    refuse_unbound(attempt, root)
     builder = _Builder(attempt, root)
     for call in attempt.calls(root):
         builder.add(call)
     rows = builder.finish()
     if not rows:
-        raise NoTrajectoryError("the root has no call that can be exported")
+        raise NoTrajectoryError(why_no_turns(builder.left_out))
     for number, row in enumerate(rows, 1):
         row["segment"] |= {"number": number, "of": len(rows)}
     return [{"schema": ACTF, **_origin(attempt, manifest_path, root), **row} for row in rows]
 
 
-def _refuse_unbound(attempt: Attempt, root: Participant) -> None:
-    """OpenClaw: a result that was delivered without a tool call has to be found in the input (protocol)."""
+def why_no_turns(left_out: Sequence[Row]) -> str:
+    """Of an agent all of whose calls were left out: nothing bars those that only nobody knows the purpose of."""
+    if any(told["purpose"] == Purpose.UNKNOWN and not told["blockers"] for told in left_out):
+        return "nothing tells that its exportable calls were made for an agent's turn (purpose unknown)"
+    return "there is no exportable call of an agent's turn"
+
+
+def refuse_unbound(attempt: Attempt, root: Participant) -> None:
+    """OpenClaw: a result that a participant got without a tool call has to be found in its input (protocol)."""
     if attempt.harness != "openclaw":
         return
     held = {_delegation(item) for item in attempt.relations if item.type is RelationType.RESULT_IN_CONTEXT}
@@ -64,6 +71,16 @@ def _origin(attempt: Attempt, manifest_path: str, root: Participant) -> Row:
     }
 
 
+def notifications_of(attempt: Attempt, receiver: Participant) -> dict[str, list[Relation]]:
+    """What came to a participant by itself, by the call whose request holds it."""
+    marks: dict[str, list[Relation]] = {}
+    for relation in attempt.relations:
+        mine = relation.receiver_participant_id == receiver.participant_id
+        if mine and relation.type in _IN_CONTEXT and relation.record["delivery"]["kind"] in _BY_ITSELF:
+            marks.setdefault(str(relation.context_call_id), []).append(relation)
+    return marks
+
+
 class _Builder:
     """Goes through the root's calls; of each segment only its last call is in memory."""
 
@@ -71,23 +88,21 @@ class _Builder:
         self._chain = Chain()
         self._rows: list[Row] = []
         self._last: tuple[Call, Row] | None = None
-        self._left_out: list[Row] = []
-        self._marks: dict[str, list[Relation]] = {}
-        for relation in attempt.relations:
-            mine = relation.receiver_participant_id == root.participant_id
-            if mine and relation.type in _IN_CONTEXT and relation.record["delivery"]["kind"] in _BY_ITSELF:
-                self._marks.setdefault(str(relation.context_call_id), []).append(relation)
+        self.left_out: list[Row] = []
+        self._marks = notifications_of(attempt, root)
 
     def add(self, call: Call) -> None:
-        """The root's next call. Only exportable agent calls are turns of the conversation."""
+        """The root's next call. Only exportable agent calls are turns of the conversation; a call of which nobody
+        knows what it was made for may have been one, so it is named."""
         if call.purpose is Purpose.COMPACTION:
             self._chain.compacted(call.call_id)
-        if call.purpose is not Purpose.AGENT:
+        if call.purpose not in (Purpose.AGENT, Purpose.UNKNOWN):
             return
-        if not call.exportable:
-            self._left_out.append({"call_id": call.call_id, "blockers": list(call.blockers)})
+        if not call.exportable or call.purpose is Purpose.UNKNOWN:
+            told = {"call_id": call.call_id, "purpose": call.purpose, "blockers": list(call.blockers)}
+            self.left_out.append(told)
             return
-        chat, parameters = _chat_of(call)
+        chat, parameters = chat_of(call, agent_messages=True)
         over = self._chain.add(call.call_id, chat)
         if over is not None:
             self._close(over)
@@ -102,7 +117,7 @@ class _Builder:
     def _close(self, segment: Segment) -> None:
         assert self._last is not None
         call, parameters = self._last
-        messages = _messages(segment, self._marks.get(call.call_id, []))
+        messages = told_messages(segment, self._marks.get(call.call_id, []))
         chat = segment.last
         self._rows.append(
             {
@@ -111,7 +126,7 @@ class _Builder:
                 "model": dict(call.record["model"]),
                 "call_ids": [link.call_id for link in segment.links],
                 "abandoned_call_ids": segment.abandoned,
-                "left_out_calls": self._left_out,
+                "left_out_calls": self.left_out,
                 "finish": finish_word(call.protocol, call.output),
                 "parameters": parameters,
                 "tools": chat.tools,
@@ -122,11 +137,12 @@ class _Builder:
                 "extra": chat.extra,
             }
         )
-        self._left_out = []
+        self.left_out = []
         segment.last = chat._replace(messages=[], output=[], origins={}, extra={})  # its rows are made
 
 
-def _chat_of(call: Call) -> tuple[ChatCall, Row]:
+def chat_of(call: Call, *, agent_messages: bool = False) -> tuple[ChatCall, Row]:
+    """The call in the chat form, and the rest of its request. Raises `NoTrajectoryError`."""
     try:
         context = call.context
     except json_text.JsonError:
@@ -134,13 +150,13 @@ def _chat_of(call: Call) -> tuple[ChatCall, Row]:
     if not isinstance(context, dict):
         raise NoTrajectoryError("a request is no JSON object", call.call_id)
     try:
-        chat = chat_call(call.protocol, context, call.output)
+        chat = chat_call(call.protocol, context, call.output, agent_messages=agent_messages)
     except NoChatFormError as error:
         raise NoTrajectoryError(f"no chat form: {error.what}", call.call_id) from None
     return chat, {name: value for name, value in context.items() if name not in _NOT_PARAMETERS}
 
 
-def _messages(segment: Segment, marks: Iterable[Relation]) -> list[Row]:
+def told_messages(segment: Segment, marks: Iterable[Relation]) -> list[Row]:
     """What the last request held and its answer, each with where it is from and what is known of it."""
     chat = segment.last
     length = head_length(chat.messages)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roller_capture.capture_protocol import NativeCapture
+from roller_capture.adapters.claude_code import read
+from roller_capture.capture_protocol import AdapterInput, NativeCapture, WireCall
 from roller_capture.vocabulary import LifecycleStatus
 from tests.adapters.claude_code.session_logs import (
     AGENT,
@@ -48,6 +49,18 @@ def test_two_children_with_one_prompt_are_tied_by_their_own_tool_ids(tmp_path: P
     tied = {(item.child_key, item.tool_call_id) for item in native.relations}
     assert tied == {("agent:a1", "toolu_1"), ("agent:a2", "toolu_2")}
     assert native.gaps == ()
+
+
+@pytest.mark.parametrize(("told", "relations"), [(None, True), (GRAND, False), (AGENT, False)])
+def test_a_request_that_names_another_parent_leaves_none(tmp_path: Path, told: str | None, relations: object) -> None:
+    """Agents can write into logs, and not into headers. A child of the root names no parent."""
+    logs = SessionLogs(tmp_path)
+    foreground_run(logs)
+    carried = {"x-claude-code-agent-id": (AGENT,)} | ({"x-claude-code-parent-agent-id": (told,)} if told else {})
+    headers = {"x-claude-code-session-id": frozenset({SESSION}), "x-claude-code-agent-id": frozenset({AGENT})}
+    native = read(AdapterInput(logs.root, headers, wire_calls=(WireCall(carried, 7),)))
+    [child] = [item for item in native.participants if item.key == CHILD]
+    assert (bool(native.relations), child.parent_key == ROOT, not native.gaps) == (relations, relations, relations)
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from roller_capture.adapters.codex import read
-from roller_capture.capture_protocol import AdapterInput, NativeCapture
+from roller_capture.capture_protocol import AdapterInput, NativeCapture, WireCall
 from tests.adapters.claude_code.native_checks import assert_sound
 
 VERSION = "0.171.0"
@@ -96,6 +96,14 @@ def final_answer(author: str, payload: str = ANSWER, recipient: str = "/root", i
     return _message("agent_message", item_id, text, author=author, recipient=recipient)
 
 
+def new_task(turn: str, item_id: str, author: str = "/root", recipient: str = "/root/task") -> Record:
+    """The message that gives a task to an agent (v2), in the turn that it began or joined."""
+    text = f"Message Type: NEW_TASK\nTask name: {recipient}\nSender: {author}\nPayload:\n"
+    passed = {"turn_id": turn}
+    more: Record = {"author": author, "recipient": recipient, "internal_chat_message_metadata_passthrough": passed}
+    return _message("agent_message", item_id, text, **more)
+
+
 def _message(kind: str, item_id: str, text: str, **more: Any) -> Record:
     return record("response_item", type=kind, id=item_id, content=[{"type": "input_text", "text": text}], **more)
 
@@ -136,11 +144,16 @@ def write(home: Path, **threads: list[Record] | bytes) -> Path:
 
 
 def read_home(
-    home: Path, *seen: str, launcher: Mapping[str, object] | None = None, **headers: frozenset[str]
+    home: Path,
+    *seen: str,
+    launcher: Mapping[str, object] | None = None,
+    calls: tuple[WireCall, ...] = (),
+    **headers: frozenset[str],
 ) -> NativeCapture:
     """What the adapter makes of a home; `seen` are the thread ids on the wire (by default root and child)."""
     wire = {"thread-id": frozenset(seen or (ROOT, CHILD)), **{k.replace("_", "-"): v for k, v in headers.items()}}
-    native = read(AdapterInput(home, wire, launcher if launcher is not None else {"root_native_id": ROOT}))
+    named = launcher if launcher is not None else {"root_native_id": ROOT}
+    native = read(AdapterInput(home, wire, named, None, calls))
     assert_sound(native)
     return native
 

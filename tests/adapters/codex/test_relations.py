@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roller_capture.capture_protocol import NotificationItem, ToolResultItem
+from roller_capture.capture_protocol import NativeCapture, NotificationItem, ToolResultItem, WireCall
 from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, LifecycleStatus, RelationType, Role
 from tests.adapters.codex.rollouts import (
     ANSWER,
@@ -24,13 +24,16 @@ from tests.adapters.codex.rollouts import (
     event,
     final_answer,
     meta,
+    new_task,
     notification,
     output,
+    read_home,
     read_rollouts,
     root_v1,
     started,
     types,
     usage,
+    write,
 )
 
 PATH = "/root/task"
@@ -292,6 +295,91 @@ def test_two_turns_with_the_same_answer_are_not_told_apart(tmp_path: Path) -> No
     assert waits[WAIT] == 1
     assert "wait-2" not in waits
     assert "native_relation_unproven" in codes(native)
+
+
+def _more_v2(*between: Record, second: str = "Second.") -> list[Record]:
+    """A root that gives its child a further task by the second generation's tools; `between` stands before that."""
+    lines = [*root_v2()[:6], *between, call("more", "followup_task", "collaboration"), usage(ROOT, "resp_m")]
+    lines += [activity("more", "interacted", CHILD, PATH), output("more", "")]
+    lines += [activity("subagent-completed-t-child", "completed", CHILD, PATH), final_answer(PATH, item_id="amsg_1")]
+    lines += [
+        activity("subagent-completed-t-2", "completed", CHILD, PATH),
+        final_answer(PATH, second, item_id="amsg_2"),
+    ]
+    return [*lines, usage(ROOT, "resp_3"), ended("t-root", "All done.")]
+
+
+def _twice(first: list[Record], second: list[Record], answer: str = "Second.") -> list[Record]:
+    """A child with two turns, each with these messages in it."""
+    lines = child_v2()
+    return [*lines[:2], *first, *lines[2:], started("t-2"), *second, usage(CHILD, "resp_2c"), ended("t-2", answer)]
+
+
+def _of_delegations(native: NativeCapture, kind: str) -> list[tuple[int, str | None]]:
+    found = [item for item in native.relations if item.type.value == kind]
+    return [(item.delegation, item.delivery.bound_id if item.delivery is not None else None) for item in found]
+
+
+def test_each_task_of_the_second_generation_has_the_turn_that_its_message_began(tmp_path: Path) -> None:
+    """One message in each turn: there are as many turns as tasks, and all ended alike."""
+    turns = _twice([new_task("t-child", "amsg_a")], [new_task("t-2", "amsg_b")])
+    native = read_rollouts(tmp_path, root=_more_v2(), child=turns)
+    assert native.gaps == ()
+    assert _of_delegations(native, "child_completed") == [(1, None), (2, None)]
+    assert _of_delegations(native, "result_delivered") == [(1, "amsg_1"), (2, "amsg_2")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([new_task("t-child", "amsg_a"), new_task("t-child", "amsg_b")], []),
+        ([new_task("t-child", "amsg_a"), new_task("t-child", "amsg_b")], [new_task("t-2", "amsg_c", f"{PATH}/below")]),
+        ([new_task("t-child", "amsg_a")], []),
+        ([], []),
+    ],
+    ids=["both in the first turn", "and another agent's in the second", "none in the second", "none at all"],
+)
+def test_as_many_turns_as_tasks_prove_nothing_alone(tmp_path: Path, first: list[Record], second: list[Record]) -> None:
+    """A task that comes while the child is at work joins its turn, and a grandchild's answer begins one: so turns are
+    not paired with tasks by their order, and the second answer belongs to no task that is known."""
+    native = read_rollouts(tmp_path, root=_more_v2(), child=_twice(first, second))
+    assert _of_delegations(native, "child_completed") == [(1, None)]
+    assert _of_delegations(native, "result_delivered") == [(1, "amsg_1")]
+    assert "nothing tells with which turn of its agent a further task ended" in [gap.message for gap in native.gaps]
+
+
+def test_an_answer_that_another_turn_gave_too_belongs_to_no_task(tmp_path: Path) -> None:
+    """Also where that turn is nobody's."""
+    both = [new_task("t-child", "amsg_a"), new_task("t-child", "amsg_b")]
+    native = read_rollouts(tmp_path, root=_more_v2(second=ANSWER), child=_twice(both, [], ANSWER))
+    assert _of_delegations(native, "result_delivered") == []
+    assert "native_relation_unproven" in codes(native)
+
+
+def test_the_harness_s_own_word_on_a_turn_s_end_is_evidence(tmp_path: Path) -> None:
+    """In the parent's rollout it names the child's turn."""
+    native = read_rollouts(tmp_path, root=root_v2(), child=child_v2())
+    [end] = [item for item in native.relations if item.type.value == "child_completed"]
+    assert "line:7 item:subagent-completed-t-child" in [item.locator for item in end.evidence]
+
+
+@pytest.mark.parametrize("told", [OTHER, CHILD])
+def test_a_request_that_names_another_parent_leaves_none(tmp_path: Path, told: str) -> None:
+    """Agents can write into rollouts, and not into the headers that Codex sends."""
+    carried = {"thread-id": (CHILD,), "x-codex-parent-thread-id": (told,)}
+    write(tmp_path, root=root_v1(), child=child())
+    native = read_home(tmp_path, calls=(WireCall({"thread-id": (ROOT,)}, 3), WireCall(carried, 7)))
+    assert types(native) == []
+    assert {item.key: item.parent_key for item in native.participants}[CHILD] is None
+    assert ("events.jsonl", "line:7") in [(gap.source, gap.locator) for gap in native.gaps]
+
+
+def test_a_request_that_names_the_same_parent_changes_nothing(tmp_path: Path) -> None:
+    """As every request that was measured."""
+    write(tmp_path, root=root_v1(), child=child())
+    carried = {"thread-id": (CHILD,), "x-codex-parent-thread-id": (ROOT,)}
+    native = read_home(tmp_path, calls=(WireCall(carried, 7),))
+    assert (types(native), native.gaps) == (WHOLE, ())
 
 
 def test_one_wait_may_bring_several_results(tmp_path: Path) -> None:

@@ -214,6 +214,18 @@ def test_a_workflow_run_between_two_open_calls_belongs_to_neither(logs: SessionL
     assert {item.key: item.parent_key for item in native.participants} == {ROOT: None, CHILD: None}
 
 
+def test_two_runs_in_one_workflow_call_belong_to_none(logs: SessionLogs) -> None:
+    """A call makes one run: of two, one is another call's, that had returned before its run began."""
+    before = [call("tool-1", "workflow"), result("tool-1", "It runs in the background.")]
+    late = [call("tool-2", "workflow"), *_workflow("run-1", CHILD), *_workflow("run-2", OTHER)]
+    logs.write([header(), *turn(*before, *late, result("tool-2", "Done."))])
+    logs.write(child_log())
+    logs.write(child_log(child=OTHER))
+    native = logs.read()
+    assert native.relations == ()
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
 @pytest.mark.parametrize(
     "records",
     [

@@ -248,6 +248,30 @@ def test_a_tool_lends_its_session_to_the_calls_inside(
     assert [headers.get(SESSION_HEADER) for headers in seen] == ["s3", None]
 
 
+def test_what_a_child_asks_beside_its_turns_is_not_its_parents(
+    context: Context, asked: tuple[Callable[[], None], list[httpx.Headers]]
+) -> None:
+    """It may run in the thread of its parent's tool call. Inside its own tools it is known again."""
+    ask, seen = asked
+    carry_out = context.middleware["tool_execution"]
+    auxiliary = sys.modules["agent.auxiliary_client"]
+
+    def look() -> object:
+        return auxiliary.call_llm("vision", messages=[ask])
+
+    def child(_: object) -> None:
+        auxiliary.call_llm("query_rewrite", messages=[ask])
+        carry_out(tool_name="look", args={}, next_call=lambda _: look(), tool_call_id="call_2", session_id="child")
+        auxiliary.call_llm("query_rewrite", messages=[ask])
+
+    carry_out(tool_name="delegate_task", args={}, next_call=child, tool_call_id="call_1", session_id="parent")
+    assert [(one.get(SESSION_HEADER), one.get(TASK_HEADER)) for one in seen] == [
+        (None, "query_rewrite"),
+        ("child", "vision"),
+        (None, "query_rewrite"),
+    ]
+
+
 def test_a_request_that_says_who_asks_is_not_stamped_again(
     context: Context,  # noqa: ARG001
     plugin: Plugin,

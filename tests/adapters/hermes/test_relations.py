@@ -231,10 +231,9 @@ def _in_background(*, notified: bool, turn_known: bool = True) -> Extracts:
     extracts = Extracts()
     dispatched = json.dumps({"status": "dispatched", "mode": "background", "delegation_id": DELEGATION})
     extracts.state[5] = message(ROOT, "tool", dispatched, tool_call_id=TOOL, tool_name="delegate_task")
-    state = "completed" if notified else "running"
-    extracts.state.append(
-        {"table": "async_delegations", "delegation_id": DELEGATION, "parent_session_id": ROOT, "state": state}
-    )
+    row = {"table": "async_delegations", "delegation_id": DELEGATION, "parent_session_id": ROOT}
+    said = ("completed", "delivered") if notified else ("running", "pending")
+    extracts.state.append({**row, "state": said[0], "delivery_state": said[1]})
     if notified:
         extracts.state.append(message(ROOT, "user", f"[ASYNC DELEGATION BATCH COMPLETE — {DELEGATION}]\nDone."))
         if turn_known:
@@ -265,6 +264,30 @@ def test_a_background_child_without_notification_is_pending(tmp_path: Path) -> N
     """Its launch is known, its result is not."""
     native = _in_background(notified=False).read(tmp_path)
     assert relation_types(native) == ["launch_acknowledged", "spawn"]
+    assert {item.key: item.lifecycle for item in native.participants}[CHILD] is LifecycleStatus.PENDING
+
+
+@pytest.mark.parametrize("row", [None, {}, {"state": "running", "delivery_state": "pending"}, {"state": "completed"}])
+def test_a_message_that_no_row_confirms_delivers_nothing(tmp_path: Path, row: dict[str, str] | None) -> None:
+    """Anybody can write a message of that form; the harness's own row has to say that it was delivered."""
+    extracts = _in_background(notified=True)
+    known = next(one for one in extracts.state if one["table"] == "async_delegations")
+    extracts.state.remove(known)
+    if row is not None:
+        extracts.state.append({**known, "state": None, "delivery_state": None, **row})
+    native = extracts.read(tmp_path)
+    assert relation_types(native) == ["launch_acknowledged", "spawn"]
+    assert gap_codes(native) == {"native_relation_unproven"}
+    assert {item.key: item.lifecycle for item in native.participants}[CHILD] is LifecycleStatus.UNKNOWN
+
+
+def test_a_delivery_of_which_no_message_tells_is_named(tmp_path: Path) -> None:
+    """The row alone does not say what reached whom."""
+    extracts = _in_background(notified=True)
+    extracts.state.pop()
+    native = extracts.read(tmp_path)
+    assert relation_types(native) == ["launch_acknowledged", "spawn"]
+    assert gap_codes(native) == {"native_relation_unproven"}
     assert {item.key: item.lifecycle for item in native.participants}[CHILD] is LifecycleStatus.PENDING
 
 

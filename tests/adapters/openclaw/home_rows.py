@@ -130,10 +130,14 @@ def read_native(
     scratch: Path,
     *,
     sessions: frozenset[str] = frozenset({ROOT_ID, CHILD_ID}),
-    run_ids: frozenset[str] = frozenset({V1, SETTLE}),
+    run_ids: frozenset[str] | None = None,
     launcher: Mapping[str, Any] | None = None,
 ) -> NativeCapture:
-    """The adapter's answer for requests that carried these ids."""
+    """The adapter's answer for requests that carried these ids; by default the announcements that stand in the logs."""
+    if run_ids is None:
+        files = native.rglob("*") if native is not None else ()
+        logs = b"".join(path.read_bytes() for path in files if path.is_file())
+        run_ids = frozenset(one for one in (V1, SETTLE) if one.encode() in logs)
     inner = scratch / "scratch"
     inner.mkdir(exist_ok=True)
     headers = {"x-roller-session-id": sessions, "x-roller-run-id": run_ids}

@@ -220,6 +220,37 @@ def test_a_tool_id_that_each_session_counts_anew_is_each_sessions_own(tmp_path: 
     assert {one.tool_call_id for one in spawns} == {counted}
 
 
+def test_an_id_that_another_session_sent_is_not_this_ones(tmp_path: Path) -> None:
+    """Providers may give two sessions one response id; what stood for a tool call is known of each session alone."""
+    rows = one_child().tool_ids("resp_1", "exec1", session_id=CHILD_ID)
+    items = [probe.item for probe in rows.read(tmp_path).context_probes]
+    assert [item for item in items if isinstance(item, ToolResultItem)] == [ToolResultItem(WIRE_ID)]
+
+
+def test_two_tool_calls_that_lose_their_difference_when_they_are_sent_are_not_told_apart(tmp_path: Path) -> None:
+    """Requests have tool ids without their punctuation, so that two ids can become one."""
+    native = one_child().tool_ids("resp_2", WIRE_ID).read(tmp_path)
+    assert not any(isinstance(probe.item, ToolResultItem) for probe in native.context_probes)
+    assert gap_codes(native) == {"native_id_not_unique"}
+
+
+@pytest.mark.parametrize("announcement", [V1.replace(CHILD_RUN, _SEND_RUN), "announce:of-another-form"])
+def test_an_announcement_of_a_run_that_nobody_knows_is_named(tmp_path: Path, announcement: str) -> None:
+    """It brought something to its requester, though there is another one that can be told."""
+    rows = one_child().user(ROOT_ID, f"{announcement}:user", "It has ended.").answer(ROOT_ID, "resp_5", announcement)
+    native = rows.read(tmp_path)
+    assert relation_types(native) == _DONE
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
+def test_an_announcement_that_only_a_request_tells_of_is_named(tmp_path: Path) -> None:
+    """A child may be announced twice; that one of both is told does not make up for the other."""
+    native = one_child().read(tmp_path, run_ids=frozenset({SETTLE, V1, f"{SETTLE}:compaction:1", ROOT_RUN}))
+    assert relation_types(native) == _DONE
+    assert gap_codes(native) == {"native_relation_unproven"}
+    assert one_child().read(tmp_path / "whole", run_ids=frozenset({SETTLE, f"{SETTLE}:compaction:1"})).gaps == ()
+
+
 def test_without_a_registry_row_nothing_is_known_of_the_end(tmp_path: Path) -> None:
     """The spawn stands, proven by the tool result and the child's own row."""
     rows = one_child()
@@ -246,6 +277,17 @@ def test_a_message_to_a_child_is_a_second_delegation_judged_by_its_own_id(tmp_pa
     assert [item.type.value for item in second] == ["spawn", "child_completed", "result_delivered"]
     assert {item.tool_call_id for item in second} == {"call_send"}
     assert ToolResultItem("callsend") in [item.item for item in native.context_probes]
+
+
+def test_a_spawn_is_judged_by_its_own_runs(tmp_path: Path) -> None:
+    """A message that was sent to the child later, and failed, does not speak of the end of its first task."""
+    rows = _sent(one_child(), task="failed")
+    rows.answer(CHILD_ID, None, _SEND_RUN, stopReason="error", errorMessage="x")
+    native = rows.read(tmp_path)
+    [end] = [item for item in native.relations if item.type is RelationType.CHILD_COMPLETED]
+    assert end.delegation == 1
+    assert end.evidence[-1].locator.endswith("response:resp_3")
+    assert native.gaps == ()
 
 
 @pytest.mark.parametrize(

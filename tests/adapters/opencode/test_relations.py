@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from roller_capture.capture_protocol import NotificationItem, ToolResultItem
+from roller_capture.adapters.opencode import read
+from roller_capture.capture_protocol import AdapterInput, NotificationItem, ToolResultItem, WireCall
 from roller_capture.vocabulary import ExecutionStatus, LifecycleStatus
 from tests.adapters.opencode.session_rows import CHILD, ROOT, Rows, codes, kinds, launch, one_child, task, wrapped
 
@@ -113,6 +114,30 @@ def test_a_child_whose_end_the_two_sides_tell_differently_has_none(tmp_path: Pat
     assert kinds(capture) == ["spawn", "result_delivered"]
     assert codes(capture) == ["native_relation_unproven"]
     assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("last", [ABORTED, {"finish": "tool-calls"}, RUNNING], ids=["aborted", "at work", "open"])
+@pytest.mark.parametrize("part", [task(), launch()], ids=["waited for", "in the background"])
+def test_a_child_that_just_stops_has_not_completed(tmp_path: Path, part: dict[str, Any], last: dict[str, Any]) -> None:
+    """Whatever its parent was told: the child's own last message is no end."""
+    rows = one_child(part, child_answer=last)
+    if part == launch():
+        rows.notice()
+    rows.answer()
+    capture = rows.read(tmp_path)
+    assert "child_completed" not in kinds(capture)
+    assert codes(capture) == ["native_relation_unproven"]
+    assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
+
+
+@pytest.mark.parametrize(("told", "relations"), [(ROOT, True), ("ses_other", False)])
+def test_a_request_that_names_another_parent_leaves_none(tmp_path: Path, told: str, relations: object) -> None:
+    """Agents can write into the database, and not into the headers that OpenCode sends."""
+    native = one_child(task()).write(tmp_path)
+    call = WireCall({"x-session-id": (CHILD,), "x-parent-session-id": (told,)}, 7)
+    capture = read(AdapterInput(native, {"x-session-id": frozenset({ROOT, CHILD})}, wire_calls=(call,)))
+    parents = {item.key: item.parent_key for item in capture.participants}
+    assert (bool(capture.relations), parents[CHILD] == ROOT, not capture.gaps) == (relations, relations, relations)
 
 
 def test_an_automatic_message_delivers_by_its_own_id(tmp_path: Path) -> None:

@@ -98,13 +98,26 @@ def test_the_sentence_is_a_second_source_and_marked(tmp_path: Path) -> None:
     assert "native_shape_unknown" in codes(capture)
 
 
-def test_the_metadata_decides_over_the_sentence(tmp_path: Path) -> None:
-    """A sentence that names another session is not looked at."""
+def test_a_sentence_that_names_another_child_contradicts_the_metadata(tmp_path: Path) -> None:
+    """Both are the harness's own words, and neither wins."""
 
     def rename(parent: Document) -> None:
         tool(parent)["content"][0]["text"] = "The subagent is working (sessionID: ses_another)."
 
-    assert "native_shape_unknown" not in codes(capture_of(tmp_path, "background", rename))
+    capture = capture_of(tmp_path, "background", rename)
+    assert kinds(capture) == []
+    assert "native_relation_unproven" in codes(capture)
+
+
+def test_a_message_of_another_session_than_its_export_is_in_none(tmp_path: Path) -> None:
+    """A message that names its session itself must name that of the export."""
+
+    def move(parent: Document) -> None:
+        parent["messages"][1]["info"]["sessionID"] = "ses_another"
+
+    capture = capture_of(tmp_path, "background", move)
+    assert kinds(capture) == []
+    assert "native_shape_unknown" in codes(capture)
 
 
 @pytest.mark.parametrize("status", ["error", "cancelled", "queued", None, 7])

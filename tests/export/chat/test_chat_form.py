@@ -187,6 +187,14 @@ def test_what_the_form_cannot_say_is_refused_by_name(
     assert pointer in caught.value.pointer
 
 
+def test_events_that_nobody_knows_are_kept() -> None:
+    """They may hold what the model said."""
+    unknown = [{"type": "hologram", "text": "hi"}]
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "a"}], "unknown_events": unknown}
+    chat = chat_call(Protocol.ANTHROPIC_MESSAGES, {"messages": []}, answer)
+    assert chat.extra["output"] == {"/unknown_events": unknown}
+
+
 def test_both_names_of_reasoning_are_read_once() -> None:
     """A service may send either, or both; another text under the second name is kept."""
     for members, extra in (

@@ -22,7 +22,7 @@ from roller_capture.export.main import trajectory
 from roller_capture.finalize_attempt import FinalizeRequest
 from roller_capture.schemas import schema_findings
 from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, Purpose, RelationType
-from tests.export.published import FUNCTION, publish_calls
+from tests.export.published import FUNCTION, RESPONSES_REQUEST, RESPONSES_RESPONSE, publish_calls
 from tests.support.attempts import (
     CHILD_AGENT,
     AttemptBuilder,
@@ -90,7 +90,7 @@ def test_a_conversation_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     code, out, err = export(tmp_path / "run", "--output", tmp_path / "o.jsonl", "--json")
     assert code == 0
     assert json.loads(out)["rows"] == 1
-    assert "exported 1 main trajectories, of 1 attempts" in err
+    assert "exported 1 main trajectory, of 1 attempt" in err
     (row,) = lines(tmp_path / "o.jsonl")
     assert list(schema_findings("roller.actf.v1.json", row)) == []
     assert row["segment"] == {"number": 1, "of": 1, "cut_by": None}
@@ -140,7 +140,7 @@ def test_a_compaction_gives_a_row_for_each_segment(tmp_path: Path, monkeypatch: 
     publish_calls(tmp_path / "a", monkeypatch, exchanges, purposes={"chatcmpl-3": Purpose.COMPACTION})
     code, _, err = export(tmp_path / "a", "--output", tmp_path / "o.jsonl")
     assert code == 0
-    assert "2 of them are segments between compactions" in err
+    assert "segments between compactions: 2" in err
     first, second = lines(tmp_path / "o.jsonl")
     assert first["segment"] == {"number": 1, "of": 2, "cut_by": None}
     assert (second["segment"]["number"], second["segment"]["of"]) == (2, 2)
@@ -169,12 +169,30 @@ def with_(name: str, value: Any) -> Callable[[list[Exchange]], None]:
     return change
 
 
+def both(name: str, value: Any) -> Callable[[list[Exchange]], None]:
+    """Changes both requests."""
+
+    def change(exchanges: list[Exchange]) -> None:
+        for _, request, _ in exchanges:
+            request[name] = value
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "form", "reason"),
     [
         (with_("messages", [GO, {"role": "assistant", "content": "else"}]), "actf", "the history changed"),
         (with_("messages", [{"role": "user", "content": [{"type": "image_url"}]}]), "actf", "no chat form: image_url"),
         (with_("tools", []), "sft", "the tools changed on the way"),
+        (both("tools", [{"type": "web_search"}]), "sft", "a tool that is no function"),
+        (both("tools", [{"type": "custom", "custom": {"name": "x"}}]), "sft", "a tool that is no function"),
+        (both("tools", [{"type": "function", "function": {**FUNCTION, "description": "\ud800"}}]), "sft", "lone surr"),
+        (
+            both("tools", [{"type": "function", "function": {**FUNCTION, "parameters": 1 << 70}}]),
+            "sft",
+            "a number that",
+        ),
     ],
 )
 def test_what_would_be_a_guess_is_refused_with_its_reason(
@@ -193,10 +211,69 @@ def test_what_would_be_a_guess_is_refused_with_its_reason(
     assert code == 0
     assert [row["attempt"] for row in lines(tmp_path / "o.jsonl")] == ["good"]
     assert f"1  {reason}" in err
-    assert "_000002" in err
+    assert "_000002" in err or form == "sft"
     calls = CliRunner().invoke(app, ["export", "calls", str(tmp_path / "run"), "--output", str(tmp_path / "c.jsonl")])
     assert calls.exit_code == 0
     assert len(lines(tmp_path / "c.jsonl")) == 4
+
+
+def test_a_call_that_may_have_been_a_turn_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells what it was made for; a title is known to be none."""
+    exchanges = [
+        *two_turns(),
+        ("openai-chat-completions", asked(GO), completion(7, "which?")),
+        ("openai-chat-completions", asked(GO), completion(8, "a title")),
+    ]
+    purposes = {"chatcmpl-7": Purpose.UNKNOWN, "chatcmpl-8": Purpose.TITLE}
+    publish_calls(tmp_path / "a", monkeypatch, exchanges, purposes=purposes)
+    assert export(tmp_path / "a", "--output", tmp_path / "o.jsonl")[0] == 0
+    (row,) = lines(tmp_path / "o.jsonl")
+    assert [(item["purpose"], item["blockers"]) for item in row["left_out_calls"]] == [("unknown", [])]
+    assert list(schema_findings("roller.actf.v1.json", row)) == []
+
+
+def test_answers_that_nobody_here_gave_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an earlier run, or of a call that was barred: what to do with them is for those who train."""
+    cut = completion(8, "half")
+    cut["choices"][0]["finish_reason"] = "length"
+    earlier, half = {"role": "assistant", "content": "hello"}, {"role": "assistant", "content": "half"}
+    exchanges = [
+        ("openai-chat-completions", asked(GO, earlier, GO), cut),
+        ("openai-chat-completions", asked(GO, earlier, GO, half, GO), completion(9, "whole")),
+    ]
+    publish_calls(tmp_path / "a", monkeypatch, exchanges)
+    assert export(tmp_path / "a", "--output", tmp_path / "o.jsonl", "--as", "sft")[0] == 0
+    (row,) = lines(tmp_path / "o.jsonl")
+    assert row["unproven_answers"] == [2, 4]
+    assert (row["finish"], row["execution_status"], row["system_changed_at"]) == ("stop", "completed", [])
+
+
+def test_messages_between_agents_are_in_actf_and_in_no_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex has items of their own for them; no chat template has such a role."""
+    item = {
+        "type": "agent_message",
+        "id": "amsg_1",
+        "author": "/root/child",
+        "content": [{"type": "input_text", "text": "FINAL_ANSWER: 3"}],
+    }
+    asked_for = {**RESPONSES_REQUEST, "tools": [{"type": "function", **FUNCTION}]}
+    request = {**asked_for, "input": [*asked_for["input"], item]}  # type: ignore[misc]
+    publish_calls(tmp_path / "a", monkeypatch, [("openai-responses", request, RESPONSES_RESPONSE)])
+    assert export(tmp_path / "a", "--output", tmp_path / "o.jsonl")[0] == 0
+    (row,) = lines(tmp_path / "o.jsonl")
+    assert list(schema_findings("roller.actf.v1.json", row)) == []
+    (message,) = (message for message in row["messages"] if message["role"] == "agent_message")
+    assert (message["content"], message["name"], message["id"]) == ("FINAL_ANSWER: 3", "/root/child", "amsg_1")
+    code, _, err = export(tmp_path / "a", "--output", tmp_path / "s.jsonl", "--as", "sft")
+    assert (code, "a message between agents" in err) == (1, True)
+
+
+def test_actf_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before anything is read."""
+    publish_calls(tmp_path / "a", monkeypatch, two_turns())
+    code, _, err = export(tmp_path / "a", "--output", tmp_path / "o.parquet", "--format", "parquet")
+    assert (code, "is for --as sft" in err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"'])
@@ -261,7 +338,7 @@ def test_a_notification_is_as_it_was_sent_and_marked(tmp_path: Path, monkeypatch
     notified_attempt(tmp_path / "a", monkeypatch, held=True, harness="openclaw")
     code, _, err = export(tmp_path / "a", "--output", tmp_path / "o.jsonl")
     assert code == 0, err
-    assert "1 notifications are marked" in err
+    assert "notifications that are marked: 1" in err
     (row,) = lines(tmp_path / "o.jsonl")
     assert list(schema_findings("roller.actf.v1.json", row)) == []
     (marked,) = [message for message in row["messages"] if message["notifications"]]

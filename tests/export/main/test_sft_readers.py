@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from roller_capture.export.main.command import export_main
-from roller_capture.export.request import MainExport, MainForm
+from roller_capture.export.request import Format, MainExport, MainForm
 from tests.export.main.test_main import GO, RESULT, asked, completion, two_turns
 from tests.export.published import publish_calls
 
@@ -30,22 +30,33 @@ TEMPLATE = """\
 """As the templates of common models are written: arguments go through `tojson`, so they must not be text."""
 
 
-@pytest.fixture
-def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Two attempts whose tools have other arguments, loaded by `datasets`."""
+OTHER_ARGUMENTS = '{"path": ["x"], "deep": {"n": null, "b": true}}'
+
+
+def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two attempts whose tools have other arguments."""
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     publish_calls(tmp_path / "run" / "a", monkeypatch, two_turns())
-    other = completion(1, "I look.", "t1", '{"path": ["x"], "deep": {"n": null, "b": true}}')
+    other = completion(1, "I look.", "t1", OTHER_ARGUMENTS)
     turns = [
         ("openai-chat-completions", asked(GO), other),
         ("openai-chat-completions", asked(GO, other["choices"][0]["message"], RESULT), completion(2, "done")),
     ]
     publish_calls(tmp_path / "run" / "b", monkeypatch, turns, capture_id="cap_b2345678901234567890")
-    output = tmp_path / "sft.jsonl"
-    assert export_main(MainExport((tmp_path / "run",), output, MainForm.SFT)) == 0
-    loaded = load_dataset("json", data_files=str(output), split="train", cache_dir=str(tmp_path / "cache"))
-    return loaded, [json.loads(line) for line in output.read_text().splitlines()]
+    return tmp_path / "run"
+
+
+@pytest.fixture(params=list(Format))
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+    """The rows as `datasets` loads them from either file format, and as they were written."""
+    run = _runs(tmp_path, monkeypatch)
+    written, output = tmp_path / "sft.jsonl", tmp_path / f"rows.{request.param}"
+    assert export_main(MainExport((run,), written, MainForm.SFT)) == 0
+    assert export_main(MainExport((run,), output, MainForm.SFT, file_format=request.param)) == 0
+    kind = "parquet" if request.param is Format.PARQUET else "json"
+    loaded = load_dataset(kind, data_files=str(output), split="train", cache_dir=str(tmp_path / "cache"))
+    return loaded, [json.loads(line) for line in written.read_text().splitlines()]
 
 
 def without_nulls(message: dict[str, Any]) -> dict[str, Any]:
@@ -79,3 +90,37 @@ def test_a_chat_template_takes_messages_and_tools(rows: Any) -> None:
         assert f'"arguments": {json.dumps(call["arguments"])}' in text
         assert all(message["content"] in text for message in expected["messages"])
         assert json.dumps(expected["tools"][0]) in text
+
+
+@pytest.mark.parametrize("reader", ["pandas", "polars"])
+def test_other_readers_of_parquet_see_json_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    """Of the arguments, and of the tools."""
+    output = tmp_path / "rows.parquet"
+    run = _runs(tmp_path, monkeypatch)
+    assert export_main(MainExport((run,), output, MainForm.SFT, file_format=Format.PARQUET)) == 0
+    module = pytest.importorskip(reader)
+    frame = module.read_parquet(output)
+    row = (frame.to_dict("records") if reader == "pandas" else frame.to_dicts())[1]
+    (call,) = row["messages"][2]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == json.loads(OTHER_ARGUMENTS)
+    assert json.loads(row["tools"])[0]["function"]["name"] == "ls"
+
+
+def test_the_card_tells_the_types_that_the_beginning_does_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the reader looks at has no tools and no calls; behind it stand rows with both."""
+    run = _runs(tmp_path, monkeypatch)
+    (tmp_path / "set").mkdir()
+    output = tmp_path / "set" / "sft.jsonl"
+    assert export_main(MainExport((run,), output, MainForm.SFT)) == 0
+    real = output.read_bytes()
+    plain = {**json.loads(real.splitlines()[0]), "tools": [], "notifications": [], "call_ids": ["c"]}
+    plain["messages"] = [{"role": "user", "content": "x" * 100_000}]
+    output.write_bytes((json.dumps(plain) + "\n").encode() * 250 + real)
+    card = output.with_name("sft.jsonl.card.md")
+    card.rename(output.with_name("README.md"))
+    loaded = load_dataset(str(output.parent), split="train", cache_dir=str(tmp_path / "cache"))
+    assert len(loaded) == 252
+    assert loaded[251]["tools"] == json.loads(real.splitlines()[1])["tools"]
+    assert loaded[251]["messages"][2]["tool_calls"][0]["function"]["arguments"] == json.loads(OTHER_ARGUMENTS)

@@ -1,0 +1,1 @@
+"""Faults on purpose: `python -m faults` kills, fills, cuts and garbles, and looks at what is left (docs/faults.md)."""

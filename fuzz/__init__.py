@@ -1,0 +1,1 @@
+"""Mutations of all that is read: `python -m fuzz` (docs/faults.md). A few thousand of them are in `make test`."""

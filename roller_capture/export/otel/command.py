@@ -1,0 +1,145 @@
+"""`roller-capture export otel`: spans into a file or to a collector, and what is said of what has none."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from roller_capture import json_text
+from roller_capture.errors import RollerError
+from roller_capture.export.otel.destinations import Collector, Destination, LinesOfOtlp
+from roller_capture.export.otel.spans import AttemptSpans, Untold
+from roller_capture.export.output_files import OutputFiles
+from roller_capture.export.sources import AttemptTally, Source, Steps, check_place, find_sources, opened
+from roller_capture.terminal import answer, progress, say
+from roller_capture.view.words import count
+
+_WORDS: Final = {
+    "calls_without_times": "calls and tool calls whose times are not known",
+    "agents_without_calls": "agents without a call",
+    "tool_calls_without_result": "tool calls whose result no request held",
+    "tool_calls_not_unique": "ids of tool calls that two answers hold",
+    "requests_unreadable": "requests that cannot be read: their settings are not told",
+    "calls_without_content": "calls whose content has no chat form",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OtelExport:
+    """What is asked for: an output or an endpoint."""
+
+    paths: Sequence[Path]
+    output: Path | None = None
+    endpoint: str | None = None
+    content: bool = False
+    overwrite: bool = False
+    as_json: bool = False
+    all_attempts: bool = False
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was exported."""
+
+    spans: int = 0
+    by_operation: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    attempts: AttemptTally = field(default_factory=AttemptTally)
+    untold: Untold = field(default_factory=Untold)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        shown = ", ".join(f"{name} {number:,}" for name, number in self.by_operation.most_common())
+        spans = count(self.spans, "span")
+        lines = [f"exported {spans} of {count(self.attempts.read, 'attempt')}{f': {shown}' if shown else ''}"]
+        untold = asdict(self.untold)
+        if any(untold.values()):
+            lines.append("not told:")
+            lines += [f"  {untold[name]:>7,}  {words}" for name, words in _WORDS.items() if untold[name]]
+        return lines + self.attempts.lines()
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "spans": self.spans,
+            "by_operation": dict(self.by_operation),
+            "rejected": self.rejected,
+            "untold": asdict(self.untold),
+            **self.attempts.document(),
+        }
+
+
+def export_otel(request: OtelExport) -> int:
+    """Writes or sends the spans, tells what has none, and returns the exit code.
+
+    1 means that an attempt could not be trusted, that there was nothing to export, or that the collector rejected
+    spans. Raises `RollerError`: exit 2 for what cannot be done as asked, exit 1 when an attempt changed while it was
+    read, or the collector failed.
+    """
+    if (request.output is None) == (request.endpoint is None):
+        raise RollerError("name one: --output FILE, or --endpoint URL", exit_code=2)
+    tally = _Tally()
+    sources = find_sources(request.paths, tally.attempts, all_attempts=request.all_attempts)
+    if request.output is not None:
+        _to_file(request, request.output, sources, tally)
+    else:
+        _to_collector(request, str(request.endpoint), sources, tally)
+    for line in tally.lines():
+        say(line)
+    target = str(request.output or request.endpoint)
+    if not tally.spans:
+        say("error: there is nothing to export: no file was written, and nothing sent")
+    elif request.output is not None:
+        say(f"{target}: OTLP/JSON, {request.output.stat().st_size:,} bytes")
+    else:
+        say(f"{target}: sent")
+    if request.as_json:
+        answer(json_text.dumps_ascii({"output": target if tally.spans else None, **tally.document()}))
+    return int(bool(tally.attempts.refused) or not tally.spans or tally.rejected > 0)
+
+
+def _to_file(request: OtelExport, output: Path, sources: Sequence[Source], tally: _Tally) -> None:
+    check_place(output, sources)
+    files = OutputFiles((output,), overwrite=request.overwrite)
+    files.check()
+    with files.writing():
+        with files.open(output) as stream:
+            _export(request, sources, tally, LinesOfOtlp(stream))
+        if tally.spans:
+            files.publish()
+
+
+def _to_collector(request: OtelExport, endpoint: str, sources: Sequence[Source], tally: _Tally) -> None:
+    collector = Collector(endpoint)
+    with _said_how_far(tally):
+        _export(request, sources, tally, collector)
+    tally.rejected = collector.rejected
+    if collector.rejected:
+        reasons = "; ".join(sorted(filter(None, collector.reasons)))
+        say(f"error: the collector rejected {count(collector.rejected, 'span')}{f' ({reasons})' if reasons else ''}")
+
+
+@contextlib.contextmanager
+def _said_how_far(tally: _Tally) -> Iterator[None]:
+    try:
+        yield
+    except RollerError:
+        say(f"made before: {count(tally.spans, 'span')}: the collector may have some of them")
+        raise
+
+
+def _export(request: OtelExport, sources: Sequence[Source], tally: _Tally, destination: Destination) -> None:
+    with progress("export") as bar:
+        steps = Steps(bar, sources)
+        for source, attempt in opened(sources, tally.attempts):
+            spans = AttemptSpans(attempt, request.content, tally.untold)
+            destination.begin(spans.resource(source.manifest_name))
+            for span in spans.spans():
+                destination.add(span)
+                operation = str(span.attributes["gen_ai.operation.name"])
+                tally.spans += 1
+                tally.by_operation[operation] += 1
+                steps.count(int(operation == "chat"))
+            destination.end()

@@ -1,0 +1,26 @@
+"""Which attempt of a sample counts: the newest one that the run's books know, whatever came of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, read_sample
+from roller_capture.runs.configuration import RunMode
+
+
+def superseded(attempts: Sequence[Path]) -> frozenset[Path]:
+    """Those of the attempts that were made again: a newer one of their sample is among them, too.
+
+    An attempt outside of a run has no books, and one that they do not know is nobody's predecessor. Raises
+    `RollerError` for a sample of several attempts whose books are damaged.
+    """
+    by_sample = groupby(sorted(attempts), key=lambda attempt: attempt.parent)
+    return frozenset(path for folder, found in by_sample for path in _older(folder, list(found)))
+
+
+def _older(folder: Path, attempts: Sequence[Path]) -> Iterator[Path]:
+    if len(attempts) < 2 or folder.name != CAPTURE or not (folder.parent / SAMPLE_FILE).exists():
+        return
+    known = [entry.name for entry in read_sample(folder.parent, RunMode.CAPTURED).attempts]
+    ordered = sorted((path for path in attempts if path.name in known), key=lambda path: known.index(path.name))
+    yield from ordered[:-1]

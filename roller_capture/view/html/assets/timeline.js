@@ -1,0 +1,179 @@
+// When things ran. Long pauses in which nothing ran are drawn narrow, so that what did run keeps its room.
+
+const PAUSE_WIDTH = 0.02;
+
+class TimeScale {
+  constructor(calls) {
+    const spans = calls
+      .filter((call) => call.start !== null)
+      .map((call) => [call.start, call.start + Math.max(call.ms ?? 0, 1)])
+      .sort((one, other) => one[0] - other[0]);
+    const busy = [];
+    for (const [start, end] of spans) {
+      const last = busy[busy.length - 1];
+      if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+      else busy.push([start, end]);
+    }
+    this.isEmpty = !busy.length;
+    this.stretches = this.layOut(busy.length ? busy : [[0, 1]]);
+    this.from = 0;
+    this.to = 1;
+  }
+
+  layOut(busy) {
+    const work = busy.reduce((sum, [start, end]) => sum + end - start, 0);
+    const first = busy[0][0];
+    const last = busy[busy.length - 1][1];
+    const longPause = Math.max((last - first) * 0.3, work * 2, 2000);
+    const stretches = [];
+    let open = first;
+    busy.forEach(([, end], place) => {
+      const next = busy[place + 1];
+      if (next && next[0] - end > longPause) {
+        stretches.push({ start: open, end, pause: false }, { start: end, end: next[0], pause: true });
+        open = next[0];
+      }
+    });
+    stretches.push({ start: open, end: last, pause: false });
+    const pauses = stretches.filter((item) => item.pause).length;
+    const shown_ = stretches.reduce((sum, item) => sum + (item.pause ? 0 : item.end - item.start), 0);
+    let x = 0;
+    for (const item of stretches) {
+      const width = item.pause ? PAUSE_WIDTH : ((item.end - item.start) / shown_) * (1 - pauses * PAUSE_WIDTH);
+      Object.assign(item, { x, width });
+      x += width;
+    }
+    return stretches;
+  }
+
+  // From milliseconds to 0 … 1 over the whole, then into what is looked at.
+  whole(ms) {
+    const item = this.stretches.find((one) => ms <= one.end) ?? this.stretches[this.stretches.length - 1];
+    const share = item.end > item.start ? (ms - item.start) / (item.end - item.start) : 0;
+    return item.x + Math.max(0, Math.min(1, share)) * item.width;
+  }
+
+  place(ms) {
+    return (this.whole(ms) - this.from) / (this.to - this.from);
+  }
+
+  zoom(factor, centre = (this.from + this.to) / 2) {
+    const width = Math.min(1, Math.max(0.0005, (this.to - this.from) * factor));
+    const share = (centre - this.from) / (this.to - this.from);
+    this.from = Math.max(0, Math.min(1 - width, centre - share * width));
+    this.to = this.from + width;
+  }
+
+  move(share) {
+    const width = this.to - this.from;
+    this.from = Math.max(0, Math.min(1 - width, this.from + share * width));
+    this.to = this.from + width;
+  }
+
+  ticks(width) {
+    const ticks = [];
+    for (const item of this.stretches) {
+      const left = ((item.x - this.from) / (this.to - this.from)) * width;
+      const room = (item.width / (this.to - this.from)) * width;
+      if (item.pause) {
+        ticks.push({ x: left + room / 2, pause: true, left, room, text: duration(item.end - item.start) });
+        continue;
+      }
+      if (room < 30) continue;
+      const step = niceStep(((item.end - item.start) / room) * 76);
+      for (let ms = Math.ceil(item.start / step) * step; ms <= item.end; ms += step) {
+        const x = this.place(ms) * width;
+        if (x > -40 && x < width + 40) ticks.push({ x, text: tickText(ms, step) });
+        if (ticks.length > 400) break;
+      }
+    }
+    return ticks;
+  }
+}
+
+const niceStep = (ms) => {
+  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 216e5, 864e5];
+  return steps.find((step) => step >= ms) ?? Math.ceil(ms / 864e5) * 864e5;
+};
+
+const tickText = (ms, step) => {
+  if (ms === 0) return "0";
+  if (step < 10) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return step < 1000 ? `${(ms / 1000).toFixed(step < 100 ? 2 : 1)} s` : `${Math.round(ms / 1000)} s`;
+  return brief(ms);
+};
+
+// Colours come from the style sheet, so that they follow light and dark.
+const colours = { cache: new Map() };
+const colour = (name) => {
+  if (!colours.cache.has(name)) colours.cache.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return colours.cache.get(name);
+};
+
+const pencil = (canvas, width, height) => {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  return context;
+};
+
+const drawGrid = (context, ticks, height) => {
+  for (const tick of ticks) {
+    if (tick.pause) {
+      context.fillStyle = colour("--pause");
+      context.fillRect(tick.left, 0, tick.room, height);
+    } else {
+      context.fillStyle = colour("--grid");
+      context.fillRect(Math.round(tick.x), 0, 1, height);
+    }
+  }
+};
+
+const drawAxis = (canvas, scale, width, height) => {
+  const context = pencil(canvas, width, height);
+  const ticks = scale.isEmpty ? [] : scale.ticks(width);
+  drawGrid(context, ticks, height);
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  let right = -Infinity;
+  for (const tick of ticks) {
+    const label = tick.pause ? `⋯ ${tick.text}` : tick.text;
+    const size = context.measureText(label).width;
+    const x = tick.pause ? tick.x - size / 2 : Math.min(tick.x + 4, width - size - 2);
+    if (x < right + 6) continue;
+    context.fillStyle = colour("--faint");
+    context.fillText(label, x, height / 2);
+    right = x + size;
+  }
+};
+
+const drawCalls = (canvas, attempt, calls, width, height, { thick, ticks }) => {
+  const context = pencil(canvas, width, height);
+  drawGrid(context, ticks, height);
+  const bar = thick ? 10 : 8;
+  const top = (height - bar) / 2;
+  let drawn = -1;
+  for (const call of calls) {
+    if (call.start === null) continue;
+    const left = attempt.scale.place(call.start) * width;
+    const right = Math.max(left + 2, attempt.scale.place(call.start + (call.ms ?? 0)) * width);
+    if (right < 0 || left > width) continue;
+    if (right - left <= 2 && right <= drawn) continue;
+    drawn = right;
+    const paint = colour(`--agent-${attempt.colourOf(call)}`);
+    const wait = call.first === null ? right : attempt.scale.place(call.start + call.first) * width;
+    context.fillStyle = paint;
+    context.globalAlpha = 0.42;
+    context.fillRect(left, top, right - left, bar);
+    context.globalAlpha = 1;
+    context.fillRect(Math.min(Math.max(left, wait), right - 1.5), top, Math.max(1.5, right - Math.max(left, wait)), bar);
+    if (call.status !== "completed") {
+      context.fillStyle = colour(call.status === "failed" ? "--bad" : "--warn");
+      context.fillRect(left, top + bar, Math.max(4, right - left), 2);
+    }
+  }
+};

@@ -1,0 +1,124 @@
+"""`export otel --endpoint`: an OTLP receiver on the loopback takes the spans, or does not want them."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roller_capture.export.otel import destinations
+from tests.export.families import publish_generations, run_export
+from tests.export.otel.receiver import Receiver, file_spans, receiver
+
+
+@pytest.fixture
+def collector() -> Iterator[Receiver]:
+    with receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return publish_generations(tmp_path / "a", monkeypatch)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1/traces"])
+def test_a_collector_gets_what_a_file_would_have(attempt: Path, collector: Receiver, path: str) -> None:
+    """All spans, at the path of traces."""
+    code, _, err = run_export("otel", attempt, "--endpoint", collector.url + path)
+    assert code == 0, err
+    assert [where for where, _, _ in collector.requests] == ["/v1/traces"]
+    assert run_export("otel", attempt, "--output", attempt.parent / "o")[0] == 0
+    assert collector.spans == file_spans(attempt.parent / "o")
+
+
+def test_requests_are_of_bounded_size(attempt: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long attempt is cut into several; each span is sent once."""
+    monkeypatch.setattr(destinations, "_MOST_SPANS", 5)
+    assert run_export("otel", attempt, "--endpoint", collector.url)[0] == 0
+    assert len(collector.requests) == 3
+    assert len({span.span_id for span in collector.spans}) == len(collector.spans) == 12
+    collector.requests.clear()
+    monkeypatch.setattr(destinations, "_LONGEST_REQUEST", 2_000)
+    assert run_export("otel", attempt, "--endpoint", collector.url)[0] == 0
+    assert len(collector.requests) > 3
+    assert len(collector.spans) == 12
+
+
+def test_headers_come_from_the_environment(attempt: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of every OTLP exporter; a key is on no command line, and in no message."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret, x-team = a")
+    _, _, err = run_export("otel", attempt, "--endpoint", collector.url)
+    sent = {name.lower(): value for name, value in collector.requests[0][1].items()}
+    assert (sent["authorization"], sent["x-team"]) == ("Bearer secret", "a")
+    assert sent["content-type"] == "application/json"
+    assert "secret" not in err
+
+
+def test_a_collector_that_is_busy_is_asked_again(
+    attempt: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it asks for, within bounds."""
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    collector.answers = [(503, {"Retry-After": "7"}, b""), (429, {"Retry-After": "9999"}, b""), (502, {}, b"")]
+    assert run_export("otel", attempt, "--endpoint", collector.url)[0] == 0
+    assert waited == [7, 30, 4]
+    assert len(collector.spans) == 12
+    collector.answers = [(503, {}, b"later")] * 5
+    code, _, err = run_export("otel", attempt, "--endpoint", collector.url)
+    assert (code, "answered 503: later" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [(400, {}, "answered 400: bad"), (302, {"Location": "/elsewhere"}, "answered 302"), (401, {}, "answered 401")],
+)
+def test_a_refusal_is_one_line(
+    attempt: Path, collector: Receiver, status: int, headers: dict[str, str], words: str
+) -> None:
+    """Exit 1; a redirect would not carry the spans."""
+    collector.answers = [(status, headers, b"bad\x1b[31m")]
+    code, _, err = run_export("otel", attempt, "--endpoint", collector.url)
+    assert code == 1
+    assert words in err
+    assert "\x1b" not in err
+    assert collector.requests == []
+
+
+def test_spans_that_were_rejected_are_told(attempt: Path, collector: Receiver) -> None:
+    """A collector may take a part only."""
+    collector.answers = [(200, {}, b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}')]
+    code, out, err = run_export("otel", attempt, "--endpoint", collector.url, "--json")
+    assert code == 1
+    assert "the collector rejected 3 spans (too old)" in err
+    assert '"rejected":3' in out
+
+
+def test_a_collector_that_is_not_there(attempt: Path, collector: Receiver) -> None:
+    """Exit 1, one line."""
+    code, _, err = run_export("otel", attempt, "--endpoint", "http://127.0.0.1:1")
+    assert code == 1
+    assert "cannot be reached" in err
+    assert collector.requests == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--output", "o", "--endpoint", "http://127.0.0.1:1"],
+        ["--endpoint", "127.0.0.1:4318"],
+        ["--endpoint", "file:///etc/passwd"],
+        ["--endpoint", "http://user:key@127.0.0.1:4318"],
+        ["--endpoint", "http://127.0.0.1:99999"],
+    ],
+)
+def test_what_cannot_be_done_as_asked(
+    attempt: Path, options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Exit 2, one line, nothing sent or written."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run_export("otel", attempt, *options)
+    assert (code, err.count("\n")) == (2, 1)
+    assert not (tmp_path / "o").exists()

@@ -1,0 +1,359 @@
+"""The page as a person uses it: by clicks and keys, in a real browser, with friendly and with hostile content."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from roller_capture.view.attempt import load_attempt
+from roller_capture.view.family import family_of
+from roller_capture.view.gaps import gaps_of
+from roller_capture.view.html.command import PageRequest, write_html
+from tests.support.publish import publish_family
+from tests.view.busy_attempt import NOTICE, busy_attempt
+from tests.view.html.chromium import chromium, detail, opened, row, rows
+from tests.view.html.hostile import hostile_attempt
+from tests.view.html.sessions import long_attempt
+from tests.view.published import forge
+
+
+class Pages:
+    """Each page is written once for all tests of this module; the attempts are not to be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with pytest.MonkeyPatch.context() as patch:
+            self.busy_attempt = busy_attempt(folder / "run" / "samples" / "busy" / "capture" / "attempt-0001", patch)
+        self.busy = self.write(self.busy_attempt, "busy.html")
+
+    def write(self, attempt: Path, name: str, prices: Path | None = None) -> Path:
+        """The page of an attempt."""
+        assert write_html(PageRequest(attempt, self.folder / name, prices=prices)) == 0
+        return self.folder / name
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    folder: Path = tmp_path_factory.mktemp("pages")
+    return Pages(folder)
+
+
+@pytest.fixture
+def busy(browser: Browser, pages: Pages) -> Iterator[Page]:
+    with opened(browser, pages.busy) as page:
+        yield page
+
+
+TREE = [
+    "root 5 calls",
+    "#1 title done",
+    "#2 → Agent \N{MULTIPLICATION SIGN}4 done",
+    "child aaaa000000000001 2 calls",
+    "#4 → Task done",
+    "child bbbb000000000003 1 call",
+    "#5 done",
+    "#6 done",
+    "child aaaa000000000002 failed 1 call",
+    "#3 done",
+    "child cccc000000000004 1 call",
+    "#9 done",
+    "#7 failed 529 purpose unknown",
+    "#8 done",
+    "#10 done",
+    "child dddd000000000005 interrupted pending 0 calls",
+    "calls of no agent 2 calls",
+    "#11 done",
+    "#12 ambiguous done",
+]
+
+
+def test_the_tree_is_that_of_the_terminal(busy: Page) -> None:
+    """Children stand under the call that spawned them, in the order of arrival."""
+    assert rows(busy) == TREE
+
+
+def test_an_agent_opens_and_closes_and_calls_can_be_left_out(busy: Page) -> None:
+    row(busy, "child aaaa000000000001").locator(".twist").click()
+    assert rows(busy) == [*TREE[:4], *TREE[8:]]
+    row(busy, "child aaaa000000000001").locator(".twist").click()
+    assert rows(busy) == TREE
+    busy.get_by_role("button", name="Agents", exact=True).click()
+    assert rows(busy) == [item for item in TREE if not item.startswith("#")]
+
+
+def test_what_is_missing_is_said_in_the_words_of_the_terminal(busy: Page, pages: Pages) -> None:
+    attempt = load_attempt(pages.busy_attempt)
+    gaps = gaps_of(attempt, family_of(attempt))
+    said = busy.locator(".gap").all_inner_texts()
+    assert len(said) == len(gaps) == 4
+    assert all(gap.sentence in text and (gap.next_step or "") in text for gap, text in zip(gaps, said, strict=True))
+    busy.locator(".gap .call-link", has_text="#12").click()
+    expect(busy.locator("#detail h1")).to_contain_text("#12")
+    assert "ambiguous, evidence names child aaaa000000000001, child aaaa000000000002" in detail(busy)
+
+
+def test_a_call_shows_what_was_added_and_what_came_back(busy: Page) -> None:
+    """#8 repeats what #7 sent, with a result more; #7's purpose is not known, so the call before is #2."""
+    row(busy, "#8").click()
+    expect(busy.locator("#detail h1")).to_have_text("#8 root← #7#10 →", use_inner_text=False)
+    news = busy.locator("#detail h2", has_text="New since")
+    expect(news).to_contain_text("New since #2 3 messages")
+    added = busy.locator("#detail .message")
+    expect(added).to_have_count(3)
+    assert [item.strip().splitlines()[-1] for item in added.all_inner_texts()] == ["answer", "answer", "started"]
+    assert busy.locator(".answer").inner_text().startswith("done")
+    earlier = busy.locator(".part", has_text="Messages as before")
+    earlier.locator(".fold-head").first.click()
+    expect(earlier.locator(".message")).to_have_count(1)
+    assert "the same prompt" in earlier.inner_text()
+
+
+def test_a_failed_call_says_why(busy: Page) -> None:
+    row(busy, "#7").click()
+    text = detail(busy)
+    assert "http error: HTTP 529: overloaded_error: Overloaded" in text
+    assert "Not exportable: execution not completed." in text
+
+
+def test_a_relation_leads_to_the_place_in_the_conversation_and_to_the_native_record(busy: Page) -> None:
+    row(busy, "child cccc000000000004").locator(".name").click()
+    fact = busy.locator(".fact", has_text="result in the context of root")
+    fact.locator(".fold-head").first.click()
+    record = fact.locator(".evidence", has_text="native record").first
+    record.locator(".fold-head").first.click()
+    expect(record.locator(".json")).to_contain_text("line1", use_inner_text=False)
+    fact.get_by_role("button", name="#10 at /messages/4/content/0", exact=True).click()
+    expect(busy.locator("#detail h1")).to_contain_text("#10")
+    expect(busy.locator(".flash")).to_contain_text(NOTICE)
+    expect(busy.locator(".flash")).to_have_attribute("data-pointer", "/messages/4/content/0")
+    expect(busy.locator(".flash .mark")).to_contain_text("result of child cccc000000000004")
+    busy.go_back()
+    expect(busy.locator("#detail h1")).to_contain_text("child cccc000000000004")
+
+
+def test_a_spawn_leads_to_the_tool_call(busy: Page) -> None:
+    row(busy, "child bbbb000000000003").locator(".name").click()
+    busy.locator(".fact", has_text="spawned by Task").locator(".fold-head").first.click()
+    busy.get_by_role("button", name="tool call in #4").click()
+    expect(busy.locator(".flash .tool-name")).to_have_text("Task")
+    busy.locator(".flash .mark .agent-link").click()
+    expect(busy.locator("#detail h1")).to_contain_text("child bbbb000000000003")
+
+
+def test_search_finds_texts_names_and_ids_and_leads_to_them(busy: Page) -> None:
+    busy.keyboard.press("/")
+    busy.keyboard.type(NOTICE)
+    expect(busy.locator("#found .hit")).to_have_count(1)
+    busy.keyboard.press("Enter")
+    expect(busy.locator(".flash")).to_contain_text(NOTICE)
+    assert busy.evaluate("[...CSS.highlights.get('found')].map(range => range.toString())") == [NOTICE]
+    busy.fill("#query", "CCCC00000000")
+    expect(busy.locator("#found .hit").first).to_contain_text("child cccc000000000004")
+    busy.fill("#query", "529")
+    expect(busy.locator("#found .hit .n").first).to_have_text("#7")
+    busy.fill("#query", "what nobody said")
+    expect(busy.locator("#found")).to_contain_text("0 places")
+    busy.keyboard.press("Escape")
+    expect(busy.locator("#rows")).to_be_visible()
+    assert rows(busy) == TREE
+
+
+def test_the_keyboard_is_enough(busy: Page) -> None:
+    def heading() -> str:
+        return " ".join(busy.locator("#detail h1").inner_text().split())
+
+    def pressed(*keys: str) -> str:
+        for key in keys:
+            busy.keyboard.press(key)
+        busy.wait_for_timeout(50)
+        return heading()
+
+    assert pressed("ArrowDown") == "root"
+    assert pressed("j", "j") == "#2 root ← #1 #7 →"
+    assert pressed("]").startswith("#7 root")
+    assert pressed("[").startswith("#2 root")
+    assert pressed("ArrowDown", "ArrowDown").startswith("#4 child aaaa000000000001")
+    assert pressed("ArrowLeft") == "child aaaa000000000001"
+    pressed("ArrowLeft")
+    assert rows(busy) == [*TREE[:4], *TREE[8:]]
+    pressed("ArrowRight")
+    assert rows(busy) == TREE
+    assert pressed("End").startswith("#12 no agent")
+    pressed("a")
+    assert len(rows(busy)) == 7
+    assert pressed("a", "g").startswith("claude-code")
+    pressed("?")
+    expect(busy.locator("#keys")).to_be_visible()
+    pressed("Escape")
+    expect(busy.locator("#keys")).to_be_hidden()
+    chosen = busy.locator("#rows").get_attribute("aria-activedescendant")
+    assert chosen is None
+    pressed("j")
+    assert busy.locator("#rows").get_attribute("aria-activedescendant") == "row-a0"
+
+
+def test_light_and_dark(browser: Browser, pages: Pages) -> None:
+    """As the system says, and the other way round by a key; canvas and text follow."""
+
+    def look(page: Page) -> tuple[str, str]:
+        style = "getComputedStyle(document.querySelector('#left'))"
+        return page.evaluate(f"{style}.backgroundColor"), page.evaluate(f"{style}.color")
+
+    looks = {}
+    for scheme in ("light", "dark"):
+        with opened(browser, pages.busy, scheme=scheme) as page:
+            looks[scheme] = look(page)
+            page.keyboard.press("t")
+            looks[f"{scheme} and t"] = look(page)
+    assert looks["light"] == looks["dark and t"] == ("rgb(255, 255, 255)", "rgb(28, 32, 38)")
+    assert looks["dark"] == looks["light and t"] == ("rgb(25, 28, 32)", "rgb(227, 230, 234)")
+
+
+OPEN_EVERYTHING = """async () => {
+    for (let quiet = 0; quiet < 3; ) {
+        const closed = document.querySelectorAll('#detail .fold:not(.open) > .fold-head');
+        closed.forEach((head) => head.click());
+        quiet = closed.length ? 0 : quiet + 1;
+        await new Promise((done) => setTimeout(done, 20));
+    }
+}"""
+
+
+def test_hostile_content_stays_text(browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is opened; nothing runs, no element comes out of it, nothing is asked for, nothing is hidden."""
+    attempt = hostile_attempt(pages.folder / "</script><script>window.canary=1</script>"[:8] / "a", monkeypatch)
+    page_file = pages.write(attempt, "hostile.html")
+    own = "script, style, meta, base, img, iframe, svg, link, object, embed"
+    with opened(browser, page_file) as page:
+        before = page.locator(own).count()
+        for place in range(len(rows(page))):
+            page.locator("#sheet .row").nth(place).click()
+            page.evaluate(OPEN_EVERYTHING)
+            assert page.locator(own).count() == before
+            text = page.locator("body").inner_text()
+            assert "<script>window.canary = 1</script>" in text
+            assert not set(text) & set("\u2028\u2029\u202e\u2066\u200b\ufeff\x00\x07\x1b\x9b")
+        page.fill("#query", "<script>")
+        expect(page.locator("#found mark").first).to_have_text("<script>")
+        assert page.evaluate("window.canary") is None
+        assert page.locator("#detail [onerror], #detail [onload], #detail [href], #detail [src]").count() == 0
+
+
+def test_the_policy_refuses_what_would_slip_through(browser: Browser, pages: Pages) -> None:
+    """A second wall behind the first: even a mistake in our own script could not make markup of data."""
+    with opened(browser, pages.busy, refused="TrustedHTML") as page:
+        script = "(() => { try { document.body.innerHTML = '<b>x</b>'; } catch { return 'refused'; } })()"
+        assert page.evaluate(script) == "refused"
+
+
+def test_two_thousand_calls_keep_the_page_small(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only rows that can be seen are there: at the top, at the end, and after a jump, the selected one among them."""
+    attempt = long_attempt(pages.folder / "long", monkeypatch, agents=100, calls_each=19)
+    with opened(browser, pages.write(attempt, "long.html")) as page:
+        assert page.locator("#chips").inner_text().split("\n")[3:5] == ["2,001 calls", "101 agents"]
+        assert page.locator("#rows").get_attribute("aria-rowcount") == "101"
+        page.keyboard.press("a")
+        assert page.locator("#rows").get_attribute("aria-rowcount") == "2102"
+        assert page.evaluate("document.querySelectorAll('*').length") < 2000
+        page.keyboard.press("End")
+        expect(page.locator(".row.selected")).to_contain_text("#2001")
+        expect(page.locator("#detail .message")).to_have_count(2)
+        page.fill("#query", "toolu_5_3")  # its name, in the response, in the call and the result that are sent on
+        expect(page.locator(".found-head")).to_contain_text("Esc to close")
+        texts = page.locator("#found .hit .kind").all_inner_texts()
+        assert sorted(texts) == ["call", "message", "message", "response"]
+        page.keyboard.press("Escape")
+        page.evaluate("location.hash = '#0/c1000'")
+        expect(page.locator(".row.selected")).to_contain_text("#1001")
+        assert page.locator("#sheet .row").count() < 80
+        assert page.evaluate("document.querySelectorAll('*').length") < 2000
+
+
+def test_large_texts_and_long_conversations_open_on_demand(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three megabytes in one message, and 500 messages in one request: neither is in the page before it is wanted."""
+    words = "a long text that goes on. " * 120_000
+    folder = pages.folder / "large"
+    publish_family(folder, monkeypatch)
+    many = [{"role": "user", "content": f"message number {place}"} for place in range(500)]
+
+    def enlarge(calls: list[dict[str, object]]) -> None:
+        calls[0]["context"] = {"messages": [{"role": "user", "content": f"{words}the very end"}]}
+        calls[2]["context"] = {"messages": many}
+
+    with opened(browser, pages.write(forge(folder, calls=enlarge), "large.html"), "#0/c0") as page:
+        assert "opens on demand" in detail(page)
+        assert page.evaluate("document.body.innerText.length") < 10_000
+        page.locator("#detail .message .fold-head").click()
+        expect(page.locator(".more").first).to_contain_text("more characters")
+        assert page.evaluate("document.body.innerText.length") < 20_000
+        page.fill("#query", "the very end")
+        page.locator("#found .hit").click()
+        expect(page.locator(".flash")).to_contain_text("the very end")
+        page.keyboard.press("Escape")
+        page.evaluate("location.hash = '#0/c2'")
+        expect(page.locator("#detail .message")).to_have_count(60)
+        page.get_by_role("button", name="show 60 of 440 more messages").click()
+        expect(page.locator("#detail .message")).to_have_count(120)
+        page.fill("#query", "message number 333")
+        page.locator("#found .hit").click()
+        expect(page.locator(".flash")).to_contain_text("message number 333")
+
+
+def test_numbers_keep_their_spelling_and_costs_are_shown(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pages.folder / "numbers"
+    publish_family(folder, monkeypatch)
+    attempt = forge(folder, calls=lambda calls: calls[0]["context"].update(seed=12345678901234567890123, top_p=1.0))
+    prices = pages.folder / "prices.json"
+    prices.write_text(json.dumps({"currency": "EUR", "per_tokens": 1, "models": {"fake-*": {"input": 2, "output": 1}}}))
+    with opened(browser, pages.write(attempt, "numbers.html", prices), "#0/c0") as page:
+        parameters = page.locator(".part", has_text="Parameters")
+        parameters.locator(".fold-head").first.click()
+        expect(parameters).to_contain_text("12345678901234567890123")
+        expect(parameters).to_contain_text("1.0")
+        assert "11.0000 EUR" in detail(page)
+        assert "33.0000 EUR" in page.locator("#chips").inner_text()
+
+
+def test_a_run_is_a_table_that_leads_to_its_attempts(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = pages.folder / "run"
+    publish_family(run / "samples" / "small" / "capture" / "attempt-0001", monkeypatch)
+    with opened(browser, pages.write(run, "run.html")) as page:
+        lines = page.locator(".runs tbody tr")
+        assert [line.split("\t")[0] for line in lines.all_inner_texts()] == [
+            "busy · attempt-0001",
+            "small · attempt-0001",
+        ]
+        page.fill("#query", "partial")
+        expect(lines).to_have_count(1)
+        page.get_by_role("link", name="busy · attempt-0001").click()
+        expect(page.locator("#home")).to_have_text("run / busy · attempt-0001")
+        assert rows(page) == TREE
+        page.go_back()
+        expect(page.locator(".runs")).to_be_visible()
+        page.get_by_role("link", name="small · attempt-0001").click()
+        expect(page.locator("#home")).to_have_text("run / small · attempt-0001")
+        assert rows(page) == [
+            "root 2 calls",
+            "#1 purpose unknown → Agent done",
+            "child a0123456 1 call",
+            "#2 purpose unknown answer",
+            "#3 purpose unknown done",
+        ]
+        page.keyboard.press("u")
+        expect(page.locator(".runs tbody tr")).to_have_count(2)
