@@ -19,7 +19,9 @@ def differences(table: TruthTable, expected: Expected) -> list[str]:
 def accounting_differences(table: TruthTable, expected: Expected, strength: CoverageStrength) -> list[str]:
     """What is wrong with the account of all calls: what each was made for, and that native outputs and calls cover one
     another. `strength` is how they must have been compared."""
-    return [*_purposes(table, expected), *_coverage(table, expected, strength)]
+    # How much was marked or logged before a kill is chance: what was is judged, how many is not.
+    counted = [] if expected.execution == "interrupted" else [*_purposes(table, expected)]
+    return [*counted, *_coverage(table, expected, strength)]
 
 
 def _guarded(
@@ -102,6 +104,8 @@ def _coverage(table: TruthTable, expected: Expected, strength: CoverageStrength)
     if (got["strength"], got["status"]) != (strength, CoverageStatus.COMPLETE):
         yield f"coverage is {got['status']} by {got['strength']}, not complete by {strength.value}"
     whole = sum(record.answered_whole for record in table.capture.truth)
+    if expected.execution == "interrupted":
+        return
     if got["expected"] + expected.surplus < whole or got["surplus_calls"] != expected.surplus:
         told = f"{got['expected']} native outputs and {got['surplus_calls']} calls without one"
         yield f"of {whole} whole answers there are {told}, not {expected.surplus} without one"

@@ -14,7 +14,6 @@ from roller_capture.collect import summary
 from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.checks import CheckedRequest, check_request
 from roller_capture.collect.display import board, running_line
-from roller_capture.collect.failures import all_calls_failed
 from roller_capture.collect.finalizer_pool import FinalizerPool
 from roller_capture.collect.guard import Guard
 from roller_capture.collect.outcome import SampleOutcome, published_outcome
@@ -158,7 +157,7 @@ class _Call:
             say(line)
         for line in summary.error_lines(result, manifest, strict=strict):
             say(line)
-        if not result.calls or all_calls_failed(manifest):
+        if not result.calls:
             return 1
         return int(strict and manifest["capture_status"] != CaptureStatus.COMPLETE)
 

@@ -36,9 +36,8 @@ class SampleOutcome:
 
     @property
     def is_usable(self) -> bool:
-        """Published, with at least one call that did not fail; without a capture, it is enough that it ran."""
-        something = self.calls > 0 and self.all_failed is None
-        return self.error is None and self.state is not None and (something or not self.captured)
+        """Published, with at least one call; without a capture, it is enough that it ran."""
+        return self.error is None and self.state is not None and (self.calls > 0 or not self.captured)
 
     @property
     def is_partial(self) -> bool:

@@ -96,9 +96,10 @@ def error_lines(result: AttemptResult, manifest: dict[str, Any], *, strict: bool
     yield from (f"error: {error.code}: {error.message}" for error in result.errors)
     if not result.calls:
         yield f"error: nothing was captured: {why_no_call(result.outcome)}"
-    elif all_calls_failed(manifest):
-        yield "error: every model call failed, so nothing usable was captured"
-    elif strict and manifest["capture_status"] != CaptureStatus.COMPLETE:
+        return
+    if all_calls_failed(manifest):
+        yield "warning: every model call failed, so there is nothing to train on"
+    if strict and manifest["capture_status"] != CaptureStatus.COMPLETE:
         yield "error: the capture is only partial (see above), which --strict does not accept"
 
 

@@ -145,3 +145,13 @@ def test_which_of_two_twins_a_tool_call_launched_is_told_by_its_result() -> None
 def _in_context(table: TruthTable, number: int) -> Relation:
     [(record, tool_id)] = table.delegations
     return Relation("result_in_context", "root", "child-a", tool_id, record.nonce, mark(number))
+
+
+@pytest.mark.parametrize(("execution", "told"), [("completed", True), ("interrupted", False)])
+def test_how_much_a_killed_run_had_noted_is_not_judged(execution: str, *, told: bool) -> None:
+    """It is chance what the harness had marked before it was killed."""
+    published = good()
+    _set("calls", 1, "purpose", value="unknown")(published)
+    table = TruthTable(captured(published), ("Agent",))
+    expected = Expected((Delegation("child-a"),), execution=execution)
+    assert bool(accounting_differences(table, expected, CoverageStrength.PER_ID)) is told

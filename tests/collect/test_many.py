@@ -112,11 +112,11 @@ def test_one_failing_sample_stops_no_other(rig: Rig) -> None:
     assert document["attempts"][0]["manifest"] == "capture/attempt-0001/manifest.json"
 
 
-def test_a_service_that_refuses_leaves_nothing_usable(rig: Rig) -> None:
-    """Why is said for each sample, and the exit code says so, though everything was published."""
+def test_of_a_service_that_refuses_each_sample_says_why(rig: Rig) -> None:
+    """All of it is published, so the exit code is 0."""
     file = rig.samples(sample(rig, "a"), sample(rig, "b"))
     result = rig.collect(samples=file, api_base="http://127.0.0.1:1")
-    assert result.exit_code == 1
+    assert result.exit_code == 0
     for name in "ab":
         (line,) = [line for line in result.err.splitlines() if line.startswith(f"  {name} ")]
         assert "every call failed: the model service could not be reached: [Errno 111] Connect call failed" in line

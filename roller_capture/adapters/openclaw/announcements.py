@@ -11,7 +11,7 @@ taken apart. It is searched for as a whole, behind the requester's own key.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +52,11 @@ class Announcement:
     def names(self, run: ChildRun) -> bool:
         """Whether the id holds the run as a whole."""
         return any(_names(self.announcement_id, run, run_id) for run_id in {run.run_id, run.task_run_id})
+
+    def is_short_for(self, ids: Iterable[str]) -> bool:
+        """Whether its id is one of these, shortened as the harness shortens long ones in its answers (measured)."""
+        start, mark, end = self.announcement_id.partition("\N{HORIZONTAL ELLIPSIS}")
+        return bool(mark) and any(one.startswith(start) and one.endswith(end) and mark not in one for one in ids)
 
     def texts(self, run: ChildRun) -> tuple[str, ...]:
         """What must stand in the request's message: its native text, or where the log lacks it the child's session key

@@ -126,10 +126,13 @@ class _Finder:
         logged = set[str]()
         for requester in self._home.sessions.values():
             runs = [run for run in self._home.runs if run.requester_key == requester.key]
-            for announcement in self._announcements(requester):
+            announcements = self._announcements(requester)
+            whole_ids = {one.announcement_id for one in announcements}
+            for announcement in announcements:
                 logged.add(announcement.announcement_id)
                 place = announcement.place
-                if place is not None and not any(announcement.names(run) for run in runs):
+                strange = not any(announcement.names(run) for run in runs)
+                if place is not None and strange and not announcement.is_short_for(whole_ids):
                     self._unproven("an announcement names no run that the registry has of its requester", place)
         for run_id in {wire_id.partition(COMPACTION)[0] for wire_id in self._wire_run_ids} - logged:
             if run_id.startswith(ANNOUNCEMENT):

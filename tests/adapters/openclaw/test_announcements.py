@@ -116,3 +116,17 @@ def test_later_runs_have_it_with_the_session_that_it_came_from() -> None:
     assert routed.later_texts == (f"[Inter-session message] sourceSession={_CHILD} ", "all have settled")
     assert announcement(f"{_SETTLE}r1", text).later_texts == ()
     assert announcement(f"announce:v1:{_CHILD}:r1").later_texts == ()
+
+
+@pytest.mark.parametrize(
+    ("shortened", "known"),
+    [
+        (f"{_SETTLE}r1\N{HORIZONTAL ELLIPSIS}9:yield-1", True),
+        (f"{_SETTLE}r2\N{HORIZONTAL ELLIPSIS}9:yield-1", False),
+        (f"{_SETTLE}r1\N{HORIZONTAL ELLIPSIS}8:yield-1", False),
+        (f"{_SETTLE}r1-9:yield-1", False),
+    ],
+)
+def test_a_shortened_id_is_known_by_the_whole_one(shortened: str, *, known: bool) -> None:
+    """It names no run, and is no strange announcement either; another's shortened id stays one."""
+    assert announcement(shortened).is_short_for({f"{_SETTLE}r1-7-9:yield-1", shortened}) is known
