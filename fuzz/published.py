@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,27 +19,13 @@ from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.replay import validate_published
 from roller_capture.runs.books import SampleState, create_sample
 from roller_capture.runs.check import check_run
-from roller_capture.runs.configuration import RunConfiguration, RunMode
+from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.directory import new_run
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
+from tests.support.run_configurations import CAPTURED_RUN
 
-_CONFIGURATION: Final = RunConfiguration(
-    harness="generic",
-    harness_version="1",
-    protocol="anthropic-messages",
-    model=None,
-    api_base="https://api.example.com",
-    mode=RunMode.CAPTURED,
-    profile=None,
-    network="host",
-    wire_trace=True,
-    capture_debug="full",
-    key_via="proxy",
-    timeout=60,
-    drain_timeout=30,
-    harness_args=(),
-)
+_CONFIGURATION: Final = replace(CAPTURED_RUN, harness="generic", harness_version="1", capture_debug="full")
 _ATTEMPT: Final = "samples/one/capture/attempt-0001/"
 _MANIFEST: Final = f"{_ATTEMPT}manifest.json"
 _CALLS: Final = f"{_ATTEMPT}calls.jsonl"

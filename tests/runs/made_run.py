@@ -13,28 +13,14 @@ import pytest
 
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.runs.books import AttemptEntry, Sample, SampleState, create_sample
-from roller_capture.runs.configuration import RunConfiguration, RunMode
+from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.directory import new_run
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
 from tests.support.publish import NATIVE_LOG, family_attempt, family_capture, use_capture
+from tests.support.run_configurations import CAPTURED_RUN
 
-CONFIGURATION = RunConfiguration(
-    harness="claude-code",
-    harness_version="2.1.332",
-    protocol="anthropic-messages",
-    model=None,
-    api_base="https://api.example.com",
-    mode=RunMode.CAPTURED,
-    profile=None,
-    network="host",
-    wire_trace=True,
-    capture_debug="on-error",
-    key_via="proxy",
-    timeout=60,
-    drain_timeout=30,
-    harness_args=(),
-)
+CONFIGURATION = CAPTURED_RUN
 
 
 @dataclass

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,9 @@ from roller_capture.runs.directory import check_new, check_old, locked, new_run
 from roller_capture.runs.outside_books import note_killed, note_publication, note_superseded, recorded_hash_problem
 from roller_capture.runs.samples_file import SampleSpec
 from roller_capture.runs.stored import DamagedError, write_json
+from tests.support.run_configurations import CAPTURED_RUN
 
-CONFIGURATION = RunConfiguration(
-    harness="claude-code",
-    harness_version="2.1.332",
-    protocol="anthropic-messages",
-    model="m",
-    api_base="https://api.example.com",
-    mode=RunMode.CAPTURED,
-    profile=None,
-    network="host",
-    wire_trace=True,
-    capture_debug="on-error",
-    key_via="proxy",
-    timeout=60,
-    drain_timeout=30,
-    harness_args=("--settings", '{"token": "canary"}'),
-)
+CONFIGURATION = replace(CAPTURED_RUN, model="m", harness_args=("--settings", '{"token": "canary"}'))
 
 
 def create_run(run_dir: Path, configuration: RunConfiguration = CONFIGURATION) -> None:

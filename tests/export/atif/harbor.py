@@ -33,6 +33,7 @@ def harbor_errors(paths: Iterable[Path]) -> list[str]:
     if not PACKAGE.is_dir():
         if os.environ.get("CI"):
             pytest.fail(f"{PACKAGE}: Harbor's package is missing: make setup installs it")
+        # Somebody's own environment, not made by `make setup`: said loudly, and in CI a failure.
         pytest.skip("NOT RUN: Harbor's package is missing: make setup installs it")
     command = [sys.executable, "-c", _VALIDATE, *map(str, paths)]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
