@@ -20,6 +20,7 @@ from roller_capture import json_text
 from roller_capture.calls_file import CompressingWriter
 from roller_capture.errors import RollerError
 from roller_capture.records import CallsCompression, FileInfo, Manifest, plain
+from roller_capture.side_hash import updated_meanwhile
 
 MANIFEST: Final = "manifest.json"
 CALLS: Final = "calls.jsonl"
@@ -30,6 +31,8 @@ FORMAL_FILES: Final = (CALLS, COMPRESSED_CALLS, RELATIONS)
 """What may stand beside the manifest; of the first two an attempt has one."""
 STAGING_PREFIX: Final = ".publishing-"
 _PIECE: Final = 1024 * 1024
+_BUFFER: Final = 64 * 1024
+"""What is larger than that, as most contexts are, goes to the file without a copy."""
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
@@ -44,8 +47,8 @@ class HashingWriter:
 
     def write(self, data: bytes) -> None:
         """Appends `data`."""
-        self._stream.write(data)
-        self._digest.update(data)
+        with updated_meanwhile(self._digest, data):
+            self._stream.write(data)
         self._size += len(data)
 
     def close(self) -> FileInfo:
@@ -70,7 +73,7 @@ class Staging:
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[HashingWriter]:
         """A new file by its published relative path."""
-        with os.fdopen(_new_private_file(self._new_path(name)), "wb", buffering=_PIECE) as stream:
+        with os.fdopen(_new_private_file(self._new_path(name)), "wb", buffering=_BUFFER) as stream:
             writer = HashingWriter(stream)
             yield writer
             self.files[name] = writer.close()

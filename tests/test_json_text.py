@@ -52,8 +52,8 @@ def test_what_the_standard_parsers_refuse_or_change_is_read_and_written_faithful
         b"1,2",
         b"],[",
         b"]" * 124 + b",1," + b"[" * 124,
-        b"1],[2" + b" " * 2000,
-        b"]" * 124 + b" " * 2000 + b",1," + b"[" * 124,
+        b"1],[2" + b" " * 9000,
+        b"]" * 124 + b" " * 9000 + b",1," + b"[" * 124,
         b" ",
     ],
 )

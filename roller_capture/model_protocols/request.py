@@ -40,10 +40,10 @@ def _results_of(protocol: Protocol, context: Any) -> Iterator[tuple[Any, tuple[s
         elif protocol is Protocol.OPENAI_RESPONSES:
             if _type(message).endswith("_output"):
                 yield message.get("call_id"), (member, position)
-        else:
-            for inner, block in _blocks(message.get("content")):
-                if _type(block).endswith("tool_result"):
-                    yield block.get("tool_use_id"), (member, position, "content", inner)
+        elif isinstance(content := message.get("content"), list):
+            for inner, block in enumerate(content):
+                if isinstance(block, dict) and "tool_use_id" in block and _type(block).endswith("tool_result"):
+                    yield block["tool_use_id"], (member, position, "content", inner)
 
 
 def iter_messages_text(protocol: Protocol, context: Any) -> Iterator[tuple[str, str]]:
