@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 PIP_QUIET := --quiet --disable-pip-version-check
 HARNESSES := $(patsubst harnesses/%/harness.sh,%,$(wildcard harnesses/*/harness.sh))
 HARNESS ?= $(HARNESSES)
+# Tests that run at the same time.
+WORKERS ?= 2
 # For tests of `export atif`. Its own pins need Python 3.12 and a newer cryptography than mitmproxy 11 allows; the
 # validator alone needs pydantic. So the package goes without them into a folder of its own, and is no dependency.
 HARBOR := harbor==0.26.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test audit e2e bench faults fuzz demo schemas wheel clean $(HARNESSES:%=harness-%)
+.PHONY: help setup lint format test audit harnesses e2e bench faults fuzz demo schemas wheel clean $(HARNESSES:%=harness-%)
 
 help: ## list the targets
 	@grep -hE '^[a-zA-Z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-22s %s\n", $$1, $$2}'
@@ -36,14 +38,16 @@ format: setup ## write the code in the project's format
 	$(BIN)/ruff format .
 
 test: setup ## all tests that need no real harness
-	$(BIN)/python -m pytest -m "not e2e" -n 2
+	$(BIN)/python -m pytest -m "not e2e" -n $(WORKERS)
 
 audit: setup ## known vulnerabilities of our dependencies but those of scripts/audit_exceptions.toml (pip-audit); NOT RUN where its database cannot be had
 	$(BIN)/python scripts/audit_dependencies.py || [ $$? -eq 3 ]
 
-e2e: setup ## the real harnesses against a scripted provider (HARNESS=NAME: one); NOT RUN is what cannot be had
+harnesses: ## install all harnesses (HARNESS=NAME: one) in their pinned versions; what cannot be had is no failure
 	for name in $(HARNESS); do scripts/install_harness.sh $$name || [ $$? -eq 3 ] || exit 1; done
-	ROLLER_E2E_HARNESSES="$(HARNESS)" $(BIN)/python -m pytest -m e2e -n 2 --dist loadscope -rs --durations=15 tests/e2e/test_acceptance.py $(foreach name,$(HARNESS),$(wildcard tests/e2e/test_$(subst -,_,$(name))*.py))
+
+e2e: setup harnesses ## the real harnesses against a scripted provider (HARNESS=NAME: one); NOT RUN is what cannot be had
+	ROLLER_E2E_HARNESSES="$(HARNESS)" $(BIN)/python -m pytest -m e2e -n $(WORKERS) --dist loadscope -rs --durations=15 tests/e2e/test_acceptance.py $(foreach name,$(HARNESS),$(wildcard tests/e2e/test_$(subst -,_,$(name))*.py))
 
 bench: setup ## speed against the floors of docs/performance.md (on a quiet machine); writes the tables there
 	$(BIN)/python -m benchmarks --markdown docs/performance.md

@@ -21,7 +21,7 @@ from faults.ground import Ground, within
 from faults.talks import Talk, new_talk
 from faults.verdict import Expected, Verdict, look_at
 from roller_capture.collect.request import CollectRequest
-from roller_capture.publication import MANIFEST
+from roller_capture.publication import MANIFEST, STAGING_PREFIX
 from roller_capture.runs.check import check_run
 from roller_capture.vocabulary import DebugRetention, Protocol
 from tests.support.collecting import alive, collecting, fake_claude
@@ -179,7 +179,7 @@ async def _struck(ground: Ground, victim: str, stage: str, number: signal.Signal
     rig.second.hold_at = None
     verdict = Verdict()
     if "Traceback" in err:
-        verdict.problems.append(f"a traceback: {err[-400:]!r}")
+        verdict.problems.append(f"a traceback: {err[err.index('Traceback') :][:1500]!r}")
     if victim in (_COLLECT, _EVERYTHING) and number is not signal.SIGKILL and process.returncode != 128 + number:
         verdict.problems.append(f"it ended with {process.returncode}: {err[-200:]!r}")
     place = stage if stage != _FINISHING else f"{stage} ({_came_to(rig.attempt)})"
@@ -195,13 +195,18 @@ async def _struck(ground: Ground, victim: str, stage: str, number: signal.Signal
 def _came_to(attempt: Path) -> str:
     if not (attempt / MANIFEST).exists():
         return "nothing published yet"
-    return "published, not tidied up" if (attempt / "work").exists() else "published"
+    return "published" if _is_tidy(attempt) else "published, not tidied up"
+
+
+def _is_tidy(attempt: Path) -> bool:
+    """Neither the working files nor what they are called while they are removed."""
+    return all(path.name != "work" and not path.name.startswith(STAGING_PREFIX) for path in attempt.iterdir())
 
 
 def _problems_of_published(rig: _Rig) -> list[str]:
     """Before Resume has touched it: published at all means published whole."""
     early = Verdict()
-    if not (rig.attempt / "work").exists():
+    if _is_tidy(rig.attempt):
         look_at(rig.attempt, rig.talks, Expected(partial=False), early)
     return early.problems
 

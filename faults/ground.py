@@ -44,6 +44,11 @@ class Ledger:
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Row] = {}
 
+    def count(self, kind: str, place: str) -> int:
+        """How many there have been of this kind at this place."""
+        row = self.rows.get((kind, place))
+        return 0 if row is None else row.injected
+
     def enter(self, kind: str, place: str, verdict: Verdict, where: object = "") -> None:
         """One fault and what was found; `where` helps to find it again."""
         row = self.rows.setdefault((kind, place), Row())

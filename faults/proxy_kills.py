@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from faults.failpoints import Moment, Strike
-from faults.ground import Ground, RunningProxy, within
+from faults.ground import AT_ONCE, Ground, RunningProxy, within
 from faults.talks import TARGETS, Talk, new_talk
 from faults.verdict import Expected
 from tests.support.upstream import Client
@@ -21,11 +21,19 @@ from tests.support.upstream import Client
 KIND: Final = "proxy gets SIGKILL"
 MID_STREAM: Final = "mid-stream"
 BODY_TO_END: Final = "between body and end event"
+_LEAST: Final = {MID_STREAM: 62, BODY_TO_END: 32}
+"""Kills of the proxy that a full run has at least at these places."""
+
+_HELD: Final = 56
+_TOP_UP_FROM: Final = 1000
+"""Numbers from here on are of those that top up."""
+
+_MOST_ROUNDS: Final = 20
 _KILLED: Final = Expected(reasons=frozenset({"recorder_not_closed"}))
 
 _FAILPOINTS: Final = (
-    ("write response", Moment.BEFORE, 16),
-    ("write response", Moment.TORN, 12),
+    ("write response", Moment.BEFORE, 14),
+    ("write response", Moment.TORN, 10),
     ("fsync work/bodies/*.response", Moment.BEFORE, 2),
     ("write response", Moment.AFTER, 6),
     ("open work/bodies/*.response", Moment.BEFORE, 2),
@@ -45,7 +53,7 @@ _FAILPOINTS: Final = (
 
 async def run(ground: Ground) -> None:
     """All of them."""
-    faults = [functools.partial(_held, ground, number) for number in range(ground.count(56))]
+    faults = [functools.partial(_held, ground, number) for number in range(ground.count(_HELD))]
     faults += [functools.partial(_racing, ground, number) for number in range(ground.count(46))]
     faults += [functools.partial(_uploading, ground, number) for number in range(ground.count(6))]
     for site, moment, times in _FAILPOINTS:
@@ -53,17 +61,32 @@ async def run(ground: Ground) -> None:
             functools.partial(_at_failpoint, ground, site, moment, number) for number in range(ground.count(times))
         ]
     await ground.together(faults)
+    await _top_up(ground)
 
 
-async def _held(ground: Ground, number: int) -> None:
-    """With one to four answers waiting at chosen places, behind calls that have ended."""
+async def _top_up(ground: Ground) -> None:
+    """Where the kills have struck is chance: these places get what they lack."""
+    for place, least in _LEAST.items():
+        wanted = ground.count(least)
+        rounds = 0
+        while ground.ledger.count(KIND, place) < wanted and rounds < _MOST_ROUNDS:
+            first = _TOP_UP_FROM + rounds * AT_ONCE
+            more = [functools.partial(_held, ground, first + one, place) for one in range(AT_ONCE)]
+            await ground.together(more)
+            rounds += 1
+
+
+async def _held(ground: Ground, number: int, place: str | None = None) -> None:
+    """With one to four answers waiting at chosen places, or all of them at this one, behind calls that have ended."""
     chance = ground.chance("held", number)
     folder = ground.folder("held")
     done = [new_talk(chance) for _ in range(chance.randrange(3))]
     open_ones = [new_talk(chance) for _ in range(chance.randint(1, 4))]
     for talk in open_ones:
         # -1: before the head of the answer; 0: behind it; the last: the body is whole and not ended.
-        talk.hold_at = chance.choice((-1, 0, len(talk.pieces), *range(1, len(talk.pieces))))
+        anywhere = (-1, 0, len(talk.pieces), *range(1, len(talk.pieces)))
+        places = {MID_STREAM: range(1, len(talk.pieces)), BODY_TO_END: (len(talk.pieces),)}.get(place or "", anywhere)
+        talk.hold_at = chance.choice(places)
     ground.service.expect(*done, *open_ones)
     async with ground.proxy(folder) as proxy:
         for talk in done:
@@ -71,7 +94,7 @@ async def _held(ground: Ground, number: int) -> None:
         asking = [asyncio.create_task(talk.ask(proxy.port)) for talk in open_ones]
         for talk, task in zip(open_ones, asking, strict=True):
             await within(talk.held, task)
-        await asyncio.sleep(chance.random() * 0.02)
+        await asyncio.sleep(0.01 + chance.random() * 0.02)
         await proxy.end(signal.SIGKILL)
         for talk in open_ones:
             talk.go_on.set()
@@ -89,7 +112,7 @@ async def _racing(ground: Ground, number: int) -> None:
         asking = [asyncio.create_task(talk.ask(proxy.port)) for talk in talks]
         sending = [asyncio.create_task(talk.begun.wait()) for talk in talks]
         await asyncio.wait([*sending, *asking], return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(chance.random() * 0.04)
+        await asyncio.sleep(0.005 + chance.random() * 0.04)
         await proxy.end(signal.SIGKILL)
         await asyncio.gather(*asking)
         for task in sending:

@@ -108,17 +108,17 @@ async def _steps(ground: Ground, work: str, source: Path, folder: Path) -> list[
 
 
 def _strikes(ground: Ground, work: str, steps: list[str]) -> Iterator[tuple[int, Strike]]:
-    """At every step a kill; at some a signal, a torn write, a failing disk."""
+    """At every step a kill, at every other write a torn one, at every fourth step a signal or a failing disk."""
     chance = ground.chance(work)
     for number, site in enumerate(steps, 1):
         if chance.random() > ground.times:
             continue
         yield number, Strike("*", number)
-        if site.startswith("write "):
+        if site.startswith("write ") and number % 2:
             yield number, Strike("*", number, Moment.TORN)
-        if number % 2:
+        if number % 4 == 1:
             yield number, Strike("*", number, number=chance.choice(_ERRORS), fails=True)
-        else:
+        elif number % 4 == 3:
             yield number, Strike("*", number, number=chance.choice((signal.SIGTERM, signal.SIGINT)))
     yield len(steps), Strike("*", len(steps), Moment.AFTER)
 

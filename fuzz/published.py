@@ -50,7 +50,7 @@ _CASES: Final = st.builds(Case, DAMAGES, st.booleans(), st.booleans(), st.none()
 
 
 @cache
-def _run(*, compressed: bool = False) -> dict[str, bytes]:
+def _run(*, compressed: bool) -> dict[str, bytes]:
     """A run with one sample, by path below its directory."""
     with tempfile.TemporaryDirectory(prefix="roller-fuzz-") as folder:
         run_dir = Path(folder) / "run"
@@ -97,7 +97,9 @@ def check(case: Case) -> str:
             return "found" if findings else "valid, the same"
         alone = validate_published(Path(folder) / _ATTEMPT, deep=True)
         if case.raised is not None:
-            assert alone or tree[_CALLS] == _run()[_CALLS], "a member that raw/ proves was changed, and nobody finds it"
+            assert alone or tree[_CALLS] == _run(compressed=False)[_CALLS], (
+                "a member that raw/ proves was changed, and nobody finds it"
+            )
         return f"hashes made to fit: {'found by the attempt itself' if alone else 'found by the run alone'}"
 
 
@@ -122,8 +124,8 @@ _OTHERS: Final[tuple[Any, ...]] = (
 
 
 def _raised(number: int) -> Tree:
-    tree: Tree = dict(_run())
-    lines = _run()[_CALLS].splitlines(keepends=True)
+    tree: Tree = dict(_run(compressed=False))
+    lines = _run(compressed=False)[_CALLS].splitlines(keepends=True)
     place, rest = number % len(lines), number // len(lines)
     name, value = _JUDGED[rest % len(_JUDGED)], _OTHERS[rest // len(_JUDGED) % len(_OTHERS)]
     head, mark, context = lines[place].rpartition(b',"context":')

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         open_attempt,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Agent",

@@ -134,6 +134,7 @@ class NativeOutput:
 @dataclass(frozen=True, slots=True)
 class NativeCoverage:
     """How native outputs are compared with calls: `field` as in `IdentityClaim`, `per_id` where each output has an id.
+    A whole number in the context counts as its decimal digits.
 
     `outputs` is `None` when no native log was read: then coverage is unknown, never complete. `protocol_count` is the
     protocol's own count per participant key, published beside a stronger key.
@@ -144,6 +145,9 @@ class NativeCoverage:
     outputs: tuple[NativeOutput, ...] | None
     protocol_count_name: str
     protocol_count: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    within_participant: bool = False
+    """The ids are numbers that each participant gives its own calls: another's may be the same. One that stands for
+    several outputs (an answer, and the title that was asked for beside it) needs as many calls."""
 
 
 @dataclass(frozen=True, slots=True)

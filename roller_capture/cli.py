@@ -5,6 +5,7 @@ Exit codes everywhere: 0 fine; 1 the data is not good; 2 the call is wrong (desi
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
@@ -20,6 +21,7 @@ from roller_capture.errors import RollerError
 from roller_capture.export.request import CallExport, Form, Format, MainExport, MainForm, format_of
 from roller_capture.harnesses import HARNESSES
 from roller_capture.pool.engine import Engine, Workers
+from roller_capture.remote import local_path, place
 from roller_capture.shipped import shipped_path
 from roller_capture.terminal import answer, progress, say
 from roller_capture.vocabulary import Blocker, DebugRetention, ExecutionStatus, Protocol, Purpose
@@ -35,14 +37,17 @@ class RunStatus(StrEnum):
     INTERRUPTED = ExecutionStatus.INTERRUPTED
 
 
+_INTERRUPTED: Final = 128 + signal.SIGINT
+
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="How many processes work side by side.")]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Processes of this machine, or of a Ray cluster.")]
 Address = Annotated[
     str | None, typer.Option("--address", help="The Ray cluster [default: one is started on this machine].")
 ]
 
-AllAttempts = Annotated[
-    bool, typer.Option("--all-attempts", help="Also attempts of a run's samples that were made again.")
+Places = Annotated[
+    list[Any],
+    typer.Argument(metavar="PATH", parser=place, help="Attempts, or run directories of attempts; also URLs."),
 ]
 
 
@@ -51,6 +56,16 @@ def _no_stdout(path: Path | None) -> Path | None:
     if path == Path("-"):
         raise RollerError("-: stdout is no file: name one", exit_code=2)
     return path
+
+
+Output = Annotated[
+    Any,
+    typer.Option(metavar="FILE", parser=place, callback=_no_stdout, help="The file to write, or the URL to put it at."),
+]
+
+AllAttempts = Annotated[
+    bool, typer.Option("--all-attempts", help="Also attempts of a run's samples that were made again.")
+]
 
 
 app = typer.Typer(
@@ -78,7 +93,10 @@ def main() -> NoReturn:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - libraries write there without asking
     try:
         _refuse_empty(sys.argv[1:])
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        if code == _INTERRUPTED:  # what Typer makes of Ctrl-C
+            say("interrupted")
+        sys.exit(code)
     except _UsageError as error:
         _say_usage_error(error)
         sys.exit(error.exit_code)
@@ -94,7 +112,7 @@ def main() -> NoReturn:
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     finally:
         _settle_streams()
 
@@ -159,12 +177,18 @@ def _root(
 
 @app.command(cls=CollectCommand, context_settings={"allow_interspersed_args": False})
 def collect(
-    run_dir: Annotated[Path, typer.Option(help="A new or empty directory for the run; with --resume, that of a run.")],
+    run_dir: Annotated[
+        Path,
+        typer.Option(parser=local_path, help="A new or empty directory for the run; with --resume, that of a run."),
+    ],
     prompt: Annotated[
         list[str] | None, typer.Option(help="A turn; more of them are turns of the same session.")
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="Many samples, one JSON object a line: id, prompt, ...")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="FILE.jsonl", help="Many samples, one JSON object a line: id, prompt, ..."
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="How many of --samples run at once.")] = 1,
     resume: Annotated[
@@ -187,10 +211,16 @@ def collect(
     protocol: Annotated[Protocol | None, typer.Option(help="The protocol that the harness is to speak.")] = None,
     profile: Annotated[str | None, typer.Option(help=PROFILE_HELP)] = None,
     harness_bin: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The program [default: newest in .harnesses/, then PATH].")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="PATH", help="The program [default: newest in .harnesses/, then PATH]."
+        ),
     ] = None,
     workdir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the agent works [default: a fresh folder, then removed].")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="DIR", help="Where the agent works [default: a fresh folder, then removed]."
+        ),
     ] = None,
     api_key_env: Annotated[
         str | None,
@@ -268,7 +298,10 @@ def collect(
 @app.command()
 def finalize(
     attempts: Annotated[
-        list[Path], typer.Argument(metavar="ATTEMPT_DIR", help="Directories that a recorder wrote into, or runs.")
+        list[Any],
+        typer.Argument(
+            metavar="ATTEMPT_DIR", parser=place, help="Directories that a recorder wrote into, or runs; also URLs."
+        ),
     ],
     harness: Annotated[
         str | None, typer.Option(help="The harness that made the calls, if attempt.json should not decide.")
@@ -337,7 +370,7 @@ def _aliases(pairs: Iterable[str]) -> dict[str, str]:
 
 @app.command()
 def validate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    paths: Places,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout.")] = False,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also resolve every evidence locator and every context pointer.")
@@ -350,7 +383,12 @@ def validate(
     address: Address = None,
     junit: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", callback=_no_stdout, help="Also write the findings as JUnit XML into this file."),
+        typer.Option(
+            parser=local_path,
+            metavar="FILE",
+            callback=_no_stdout,
+            help="Also write the findings as JUnit XML into this file.",
+        ),
     ] = None,
     github: Annotated[
         bool, typer.Option("--github", help="Print the findings on stdout as annotations for GitHub Actions.")
@@ -379,7 +417,7 @@ def validate(
 
 @app.command()
 def decode(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Raw response bodies.")],
+    files: Annotated[list[Path], typer.Argument(parser=local_path, metavar="FILE", help="Raw response bodies.")],
     protocol: Annotated[Protocol, typer.Option(help="The protocol of the endpoint that answered.")],
     content_encoding: Annotated[
         str | None, typer.Option(help="The response's Content-Encoding, such as gzip, br or zstd.")
@@ -407,7 +445,10 @@ def acceptance(
     scenario: Annotated[list[str] | None, typer.Option(help="One scenario; may be repeated [default: all].")] = None,
     protocol: Annotated[Protocol | None, typer.Option(help="The protocol that the harness is to speak.")] = None,
     harness_bin: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The program [default: newest in .harnesses/, then PATH].")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="PATH", help="The program [default: newest in .harnesses/, then PATH]."
+        ),
     ] = None,
     api_base: Annotated[
         str | None, typer.Option(metavar="URL", help="A real service instead of the scripted one; it costs tokens.")
@@ -415,7 +456,9 @@ def acceptance(
     api_key_env: Annotated[str | None, typer.Option(metavar="VAR", help="The variable with the key for it.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask it for.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for each scenario.")] = 300.0,
-    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the runs in this directory.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(parser=local_path, metavar="DIR", help="Keep the runs in this directory.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Run the real harness against a scripted model service and check each capture against what really happened.
@@ -451,7 +494,9 @@ def acceptance(
 @app.command()
 def hooks(
     harness: Annotated[str, typer.Argument(metavar="NAME", help="The harness that you start yourself.")],
-    install: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy the hook into this folder.")] = None,
+    install: Annotated[
+        Path | None, typer.Option(parser=local_path, metavar="DIR", help="Copy the hook into this folder.")
+    ] = None,
 ) -> None:
     """Print where the hook of a harness is, if it needs one, and every step of a run without collect.
 
@@ -470,7 +515,9 @@ def hooks(
 
 @app.command()
 def view(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
+    path: Annotated[
+        Any, typer.Argument(metavar="PATH", parser=place, help="An attempt, or a folder of attempts; also a URL.")
+    ],
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
     evidence: Annotated[bool, typer.Option("--evidence", help="Name the source and place of every proof.")] = False,
     no_calls: Annotated[bool, typer.Option("--no-calls", help="Show the agents without their single calls.")] = False,
@@ -478,11 +525,19 @@ def view(
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours on a terminal.")] = False,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", callback=_no_stdout, help="Write one page for a browser; it needs no network."),
+        typer.Option(
+            parser=local_path,
+            metavar="FILE",
+            callback=_no_stdout,
+            help="Write one page for a browser; it needs no network.",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="With --html: replace the file.")] = False,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --html: a price table (JSON), to show what calls cost.")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="FILE", help="With --html: a price table (JSON), to show what calls cost."
+        ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Follow a capture that is still running.")] = False,
 ) -> None:
@@ -498,21 +553,32 @@ def view(
         _fail(RollerError("--json, --html and --live exclude each other: give one", exit_code=2))
     if (html is not None or live) and (evidence or no_calls):
         _fail(RollerError("--evidence and --no-calls do not go with --html or --live", exit_code=2))
+    if live and not isinstance(path, Path):
+        _fail(RollerError("--live follows a capture on this machine: no URL goes with it", exit_code=2))
+    from roller_capture.remote.elsewhere import Elsewhere
+
     try:
-        if html is not None:
-            from roller_capture.view.html.command import PageRequest, write_html
+        with Elsewhere() as elsewhere:
+            here = elsewhere.whole(path)
+            if html is not None:
+                from roller_capture.view.html.command import PageRequest, write_html
 
-            code = write_html(PageRequest(path, html, overwrite, prices))
-        elif live:
-            from roller_capture.view.live.command import follow
+                code = write_html(PageRequest(here, html, overwrite, prices))
+            elif live:
+                from roller_capture.view.live.command import follow
 
-            code = follow(path, width=width, color=not no_color)
-        else:
-            from roller_capture.view.command import view as show_attempts
+                code = follow(here, width=width, color=not no_color)
+            else:
+                from roller_capture.view.command import view as show_attempts
 
-            code = show_attempts(
-                path, json_output=json_output, evidence=evidence, calls=not no_calls, width=width, color=not no_color
-            )
+                code = show_attempts(
+                    here,
+                    json_output=json_output,
+                    evidence=evidence,
+                    calls=not no_calls,
+                    width=width,
+                    color=not no_color,
+                )
     except RollerError as error:
         _fail(error)
     raise typer.Exit(code)
@@ -528,8 +594,8 @@ app.add_typer(export_app, name="export")
 
 @export_app.command("calls")
 def export_calls(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    paths: Places,
+    output: Output,
     file_format: Annotated[
         Format | None, typer.Option("--format", help="JSON lines, or Parquet [default: by the file's name].")
     ] = None,
@@ -557,33 +623,43 @@ def export_calls(
     Example: roller-capture export calls ~/agent-runs/first --output calls.parquet --format parquet
     """
     from roller_capture.export.calls import export_calls as write_calls
+    from roller_capture.remote.elsewhere import Elsewhere
 
-    request = CallExport(
-        paths=tuple(paths),
-        output=output,
-        file_format=format_of(output, file_format),
-        form=form,
-        purposes=tuple(purpose or (Purpose.AGENT,)),
-        allow=tuple(allow or ()),
-        nested=nested,
-        overwrite=overwrite,
-        as_json=json_output,
-        workers=Workers(jobs, engine, address),
-        all_attempts=all_attempts,
-    )
     try:
-        raise typer.Exit(write_calls(request))
+        with Elsewhere() as elsewhere:
+            file = elsewhere.output(output)
+            request = CallExport(
+                paths=elsewhere.inputs(paths),
+                output=file,
+                file_format=format_of(file, file_format),
+                form=form,
+                purposes=tuple(purpose or (Purpose.AGENT,)),
+                allow=tuple(allow or ()),
+                nested=nested,
+                overwrite=overwrite,
+                as_json=json_output,
+                workers=Workers(jobs, engine, address),
+                all_attempts=all_attempts,
+            )
+            raise typer.Exit(write_calls(request))
     except RollerError as error:
         _fail(error)
 
 
 @app.command("import")
 def import_files(
-    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="What mitmdump -w wrote, or a HAR.")],
-    attempt: Annotated[Path, typer.Option(metavar="DIR", help="The attempt to make; must not be there yet.")],
+    sources: Annotated[
+        list[Path], typer.Argument(parser=local_path, metavar="FILE", help="What mitmdump -w wrote, or a HAR.")
+    ],
+    attempt: Annotated[
+        Path, typer.Option(parser=local_path, metavar="DIR", help="The attempt to make; must not be there yet.")
+    ],
     harness: Annotated[str, typer.Option(metavar="NAME", help="The harness that made the calls.")],
     native: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="HOME of the run, or the harness's folder in it: its logs.")
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="PATH", help="HOME of the run, or the harness's folder in it: its logs."
+        ),
     ] = None,
 ) -> None:
     """Make an attempt's working files from what another recorder saw, for finalize; what that does not prove is named.
@@ -604,7 +680,9 @@ def import_files(
 
 @app.command()
 def prune(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or folders of attempts.")],
+    paths: Annotated[
+        list[Path], typer.Argument(parser=local_path, metavar="PATH", help="Attempts, or folders of attempts.")
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much room that would give.")] = False,
 ) -> None:
     """Take raw/ (native logs, raw responses, events) out of published attempts; the formal files stay.
@@ -619,8 +697,12 @@ def prune(
 
 @app.command()
 def migrate(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="An attempt, or a folder of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the copy goes; must not be there yet.")],
+    path: Annotated[
+        Path, typer.Argument(parser=local_path, metavar="PATH", help="An attempt, or a folder of attempts.")
+    ],
+    output: Annotated[
+        Path, typer.Option(parser=local_path, metavar="DIR", help="Where the copy goes; must not be there yet.")
+    ],
     from_raw: Annotated[
         bool, typer.Option("--from-raw", help="Derive everything anew from raw/, with today's adapters.")
     ] = False,
@@ -639,8 +721,8 @@ def migrate(
 
 @export_app.command("main")
 def export_main(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    paths: Places,
+    output: Output,
     file_format: Annotated[
         Format | None,
         typer.Option("--format", help="JSON lines, or Parquet (of --as sft) [default: by the file's name]."),
@@ -660,30 +742,34 @@ def export_main(
     Example: roller-capture export main ~/agent-runs/first --output train.jsonl --as sft
     """
     from roller_capture.export.main.command import export_main as write_trajectories
+    from roller_capture.remote.elsewhere import Elsewhere
 
-    request = MainExport(
-        tuple(paths),
-        output,
-        form,
-        overwrite,
-        json_output,
-        Workers(jobs, engine, address),
-        format_of(output, file_format),
-        all_attempts,
-    )
     try:
-        raise typer.Exit(write_trajectories(request))
+        with Elsewhere() as elsewhere:
+            file = elsewhere.output(output)
+            request = MainExport(
+                elsewhere.inputs(paths),
+                file,
+                form,
+                Workers(jobs, engine, address),
+                format_of(file, file_format),
+                overwrite=overwrite,
+                as_json=json_output,
+                all_attempts=all_attempts,
+            )
+            raise typer.Exit(write_trajectories(request))
     except RollerError as error:
         _fail(error)
 
 
 @export_app.command("atif")
 def export_atif(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    paths: Places,
     output: Annotated[
-        Path,
+        Any,
         typer.Option(
             metavar="FILE|DIR",
+            parser=place,
             callback=_no_stdout,
             help="A file NAME.json for one attempt, else a folder of such files.",
         ),
@@ -698,20 +784,29 @@ def export_atif(
     """
     from roller_capture.export.atif.command import AtifExport
     from roller_capture.export.atif.command import export_atif as write_trajectories
+    from roller_capture.remote.elsewhere import Elsewhere
 
     try:
-        raise typer.Exit(write_trajectories(AtifExport(tuple(paths), output, overwrite, json_output, all_attempts)))
+        with Elsewhere() as elsewhere:
+            inputs, place_of_files = elsewhere.inputs(paths), elsewhere.output(output)
+            request = AtifExport(
+                inputs, place_of_files, overwrite=overwrite, as_json=json_output, all_attempts=all_attempts
+            )
+            raise typer.Exit(write_trajectories(request))
     except RollerError as error:
         _fail(error)
 
 
 @export_app.command("otel")
 def export_otel(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
+    paths: Places,
     output: Annotated[
-        Path | None,
+        Any,
         typer.Option(
-            metavar="FILE", callback=_no_stdout, help="The file of OTLP/JSON lines to write, an attempt a line."
+            metavar="FILE",
+            parser=place,
+            callback=_no_stdout,
+            help="The file of OTLP/JSON lines to write, an attempt a line.",
         ),
     ] = None,
     endpoint: Annotated[
@@ -730,19 +825,30 @@ def export_otel(
     """
     from roller_capture.export.otel.command import OtelExport
     from roller_capture.export.otel.command import export_otel as write_spans
+    from roller_capture.remote.elsewhere import Elsewhere
 
     try:
-        raise typer.Exit(
-            write_spans(OtelExport(tuple(paths), output, endpoint, content, overwrite, json_output, all_attempts))
-        )
+        with Elsewhere() as elsewhere:
+            file = None if output is None else elsewhere.output(output)
+            inputs = elsewhere.inputs(paths)
+            request = OtelExport(
+                inputs,
+                file,
+                endpoint,
+                content,
+                overwrite=overwrite,
+                as_json=json_output,
+                all_attempts=all_attempts,
+            )
+            raise typer.Exit(write_spans(request))
     except RollerError as error:
         _fail(error)
 
 
 @export_app.command("har")
 def export_har(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Attempts, or run directories of attempts.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", callback=_no_stdout, help="The file to write.")],
+    paths: Places,
+    output: Output,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     all_attempts: AllAttempts = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
@@ -753,9 +859,13 @@ def export_har(
     """
     from roller_capture.export.har.command import HarExport
     from roller_capture.export.har.command import export_har as write_archive
+    from roller_capture.remote.elsewhere import Elsewhere
 
     try:
-        raise typer.Exit(write_archive(HarExport(tuple(paths), output, overwrite, json_output, all_attempts)))
+        with Elsewhere() as elsewhere:
+            inputs, file = elsewhere.inputs(paths), elsewhere.output(output)
+            request = HarExport(inputs, file, overwrite=overwrite, as_json=json_output, all_attempts=all_attempts)
+            raise typer.Exit(write_archive(request))
     except RollerError as error:
         _fail(error)
 
@@ -775,7 +885,8 @@ def addon_path() -> None:
 @app.command()
 def demo(
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where to put the attempt [default: demo-attempt].")
+        Path | None,
+        typer.Argument(parser=local_path, metavar="DIR", help="Where to put the attempt [default: demo-attempt]."),
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Only serve the scripted model, for a first collect without a key.")

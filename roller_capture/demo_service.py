@@ -44,7 +44,7 @@ def _reply(_request: ModelRequest) -> Reply:
 def _what_to_type(url: str) -> tuple[str, ...]:
     return (
         "a scripted model service is there until Ctrl-C: it speaks every protocol and wants no key",
-        "in another terminal, with any harness:",
+        "in another terminal, with any harness that is there (make harness-NAME), and a --run-dir for each:",
         f"  roller-capture collect --harness claude-code --capture-calls --api-base {url} --model {MODEL} \\",
         "    --run-dir first-run --prompt 'Say hello'",
         "  roller-capture view first-run",

@@ -45,7 +45,9 @@ from roller_capture.working_files import (
 )
 
 _LAUNCHER: Final = "launcher.json"
-_OF_A_RECORDER: Final = ("attempt.json", EVENTS, "lock")
+OF_A_RECORDER: Final = ("attempt.json", EVENTS, "lock")
+"""What in a working folder shows that a recorder made it."""
+
 _HARMLESS_ENDINGS: Final = (".jsonl", ".meta.json", _LAUNCHER)
 _LARGEST_LAUNCHER: Final = 1024 * 1024
 
@@ -136,7 +138,7 @@ def _already_published(attempt_dir: Path) -> FinalizeOutcome:
             f"{attempt_dir}: already published, but does not validate: {first.file}: {first.message}{more}"
         )
     work = attempt_dir / WORK_DIR
-    if work.exists() and not any((work / name).exists() for name in _OF_A_RECORDER):
+    if work.exists() and not any((work / name).exists() for name in OF_A_RECORDER):
         raise RollerError(f"{work}: holds no working files of a recorder: move it away, it is no part of the attempt")
     with clear_disk_errors(attempt_dir):
         remove_working_files(attempt_dir, WORK_DIR)

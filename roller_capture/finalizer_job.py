@@ -23,10 +23,12 @@ def finalize_job(attempt: Path, request: FinalizeRequest) -> Job[Path]:
 
 def _finalize(attempt: Path, request: FinalizeRequest, has_books: bool, ask: Ask) -> FinalizeOutcome:
     """Runs in the process."""
-    return finalize_attempt(attempt, dataclasses.replace(request, before_publish=_leave(ask) if has_books else None))
+    return finalize_attempt(attempt, dataclasses.replace(request, before_publish=leave_of(ask) if has_books else None))
 
 
-def _leave(ask: Ask) -> Callable[[str], None]:
+def leave_of(ask: Ask) -> Callable[[str], None]:
+    """What waits in a process until the parent has written the hash of a manifest into the books."""
+
     def wait(digest: str) -> None:
         try:
             ask(digest)

@@ -1,7 +1,6 @@
 """What came of many attempts, in a few lines at the end: counts, and the first of those that failed."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 MANY: Final = 20
@@ -23,8 +22,8 @@ class Tally:
         """One that went well."""
         self._words[word] += 1
 
-    def fail(self, word: str, path: Path, reason: str) -> None:
-        """One that did not."""
+    def fail(self, word: str, path: object, reason: str) -> None:
+        """One that did not; `path` is what it is called."""
         self._words[word] += 1
         self._failures += 1
         if len(self._failed) < _MOST_NAMED:

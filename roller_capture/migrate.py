@@ -26,6 +26,10 @@ _PLACE: Final = re.compile(r"line:(\d+)(.*)", re.DOTALL)
 _BY_AGE: Final = (StatusReason.COVERAGE_UNKNOWN, StatusReason.LIFECYCLE_UNKNOWN)
 
 
+class NothingToMigrateError(RollerError):
+    """The attempt has today's layout already."""
+
+
 def migrate_attempt(source: Path, target: Path, *, from_raw: bool = False) -> dict[str, Any]:
     """Writes the migrated copy to `target`, which must not be there yet; returns its manifest.
 
@@ -47,7 +51,7 @@ def migrate_attempt(source: Path, target: Path, *, from_raw: bool = False) -> di
         if from_raw:
             return _derived(source, target, manifest, layout)
         if layout is Layout.CURRENT and "lifecycle" in manifest:
-            raise RollerError(f"{source}: has the layout {layout} already: nothing is to be done")
+            raise NothingToMigrateError(f"{source}: has the layout {layout} already, nothing to do")
         return _converted(source, target, read_old_attempt(source, layout, manifest))
 
 

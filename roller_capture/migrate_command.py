@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from roller_capture.errors import RollerError
-from roller_capture.migrate import migrate_attempt
+from roller_capture.migrate import NothingToMigrateError, migrate_attempt
 from roller_capture.published import find_attempts
 from roller_capture.terminal import answer, progress, safe, say
 from roller_capture.view.words import count
@@ -24,6 +24,8 @@ def migrate(path: Path, output: Path, *, from_raw: bool) -> int:
             target = output if attempt == path else output / attempt.relative_to(path)
             try:
                 manifest = migrate_attempt(attempt, target, from_raw=from_raw)
+            except NothingToMigrateError as error:
+                answer(safe(str(error)))
             except RollerError as error:
                 say(f"error: {error}")
                 worst = max(worst, error.exit_code)

@@ -24,7 +24,7 @@ def prune(
     paths: Sequence[Path], *, dry_run: bool, before_swap: NoteHash = _no_books, after_swap: NoteHash = _no_books
 ) -> int:
     """Prunes every attempt of every path, a line each on stdout; the exit code. One that fails stops no other."""
-    worst, total, pruned = 0, 0, 0
+    worst, total, pruned, failed = 0, 0, 0, 0
     attempts: list[Path] = []
     for path in paths:
         try:
@@ -39,13 +39,15 @@ def prune(
             except RollerError as error:
                 say(f"error: {error}")
                 worst = max(worst, error.exit_code)
+                failed += 1
                 continue
             finally:
                 bar(number, len(attempts))
             total, pruned = total + freed, pruned + bool(freed)
             answer(safe(f"{attempt}: {_words(freed, dry_run=dry_run)}"))
-    if len(attempts) > 1:
-        say(f"{pruned:,} of {count(len(attempts), 'attempt')}, {_words(total, dry_run=dry_run)}")
+    if len(attempts) > 1 and failed < len(attempts):
+        told = f"{pruned:,} of {count(len(attempts), 'attempt')}, {_words(total, dry_run=dry_run)}"
+        say(f"{told}; failed: {failed:,}" if failed else told)
     return worst
 
 
@@ -59,5 +61,5 @@ def _prune(attempt: Path, before_swap: NoteHash, after_swap: NoteHash) -> int:
 
 def _words(freed: int, *, dry_run: bool) -> str:
     if not freed:
-        return "has no raw/, nothing to do"
+        return "no raw/, nothing to do"
     return f"{decimal(freed)} {'would be freed' if dry_run else 'freed'}"

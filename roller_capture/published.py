@@ -3,9 +3,11 @@
 `context` stands last in a call's line, so its head can be read without parsing the context (design section 5).
 """
 
+import os
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +16,7 @@ from roller_capture.calls_file import line_texts
 from roller_capture.errors import RollerError
 from roller_capture.publication import CALLS, COMPRESSED_CALLS, FORMAL_FILES, MANIFEST
 from roller_capture.recording.lock import holder_of
+from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, SAMPLES
 from roller_capture.runs.configuration import RUN_FILE, RunMode, read_run
 from roller_capture.working_files import WORK_DIR, read_regular_file
 
@@ -21,6 +24,8 @@ _LARGEST_MANIFEST: Final = 256 * 1024 * 1024
 _CONTEXT_MARK: Final = b',"context":'
 _MOST_TRIES: Final = 16
 _MOST_NAMED: Final = 6
+_PLACES: Final = ((SAMPLES, "*", CAPTURE, "attempt-*"), (CAPTURE, "attempt-*"), ("*",))
+"""Where the attempts of a folder are: those of a run directory, of one of its samples, or those directly below it."""
 
 
 class CallLine(NamedTuple):
@@ -69,10 +74,21 @@ def is_attempt(directory: Path) -> bool:
     return (directory / WORK_DIR).is_dir() or any((directory / name).exists() for name in (MANIFEST, *FORMAL_FILES))
 
 
-def find_attempts(path: Path) -> list[Path]:
+class UnreadableError(RollerError):
+    """A folder that cannot be looked into, and in which attempts may be."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        reason = error.strerror or error
+        super().__init__(f"{path}: cannot be looked into ({reason}): give yourself the right to read it")
+        self.path = path
+
+
+def find_attempts(path: Path, unreadable: list[UnreadableError] | None = None) -> list[Path]:
     """The attempts of `path`: itself, those of a run directory, or those directly below it.
 
-    Raises `RollerError`: exit 2 for a missing path or one that is no directory, exit 1 when it holds no attempt.
+    A folder that cannot be looked into, where attempts may be, goes into `unreadable`; the list can be empty then.
+    Raises `RollerError`: exit 2 for a missing path or one that is no directory, exit 1 when it holds no attempt, and
+    for the first such folder where there is no `unreadable`.
     """
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
@@ -83,12 +99,39 @@ def find_attempts(path: Path) -> list[Path]:
         raise RollerError(f"{path}: is no directory, name an attempt or a run directory", exit_code=2)
     if is_attempt(path):
         return [path]
-    for pattern in ("samples/*/capture/attempt-*", "capture/attempt-*", "*"):
-        found = sorted(item for item in path.glob(pattern) if item.is_dir() and is_attempt(item))
-        if found:
+    closed: list[UnreadableError] = []
+    for place in _PLACES:
+        found = sorted(item for item in _folders(path, place, closed) if is_attempt(item))
+        if found or (closed and place != _PLACES[-1]):
+            if unreadable is None and closed:
+                raise closed[0]
+            if unreadable is not None:
+                unreadable += closed
             return found
-    told = why_no_attempts(path) or f"holds no attempt (no {MANIFEST}, no {WORK_DIR}/), nor a folder that does"
-    raise RollerError(f"{path}: {told}")
+    told = why_no_attempts(path)
+    if told is None and closed:
+        raise closed[0]
+    raise RollerError(f"{path}: {told or f'holds no attempt (no {MANIFEST}, no {WORK_DIR}/), nor a folder that does'}")
+
+
+def _folders(folder: Path, names: Sequence[str], closed: list[UnreadableError]) -> Iterator[Path]:
+    """The folders below whose names match, one name a level; those that cannot be looked into go into `closed`."""
+    below: list[str] = []
+    try:
+        if names:
+            with os.scandir(folder) as entries:
+                below = sorted(entry.name for entry in entries if fnmatchcase(entry.name, names[0]) and entry.is_dir())
+        else:
+            (folder / MANIFEST).lstat()  # may it be asked for what is in it?
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        closed.append(UnreadableError(folder, error))
+        return
+    if not names:
+        yield folder
+    for name in below:
+        yield from _folders(folder / name, names[1:], closed)
 
 
 def why_no_attempts(folder: Path) -> str | None:
@@ -131,13 +174,20 @@ def why_unpublished(attempt: Path) -> str:
     """Why a folder of an attempt has no manifest, and what to do."""
     work = attempt / WORK_DIR
     if is_damaged(attempt):
-        return f"its {MANIFEST} is missing, and there is no {WORK_DIR}/: it was damaged"
+        return f"its {MANIFEST} is missing, and there is no {WORK_DIR}/: it was damaged: {how_to_restore(attempt)}"
     holder = holder_of(work)
     if holder is not None and "finalizer" in holder:
         return f"is in use by {holder}: wait for it"
     if holder is not None:
         return "is still being recorded: roller-capture view --live follows it"
     return f"is not published: run roller-capture finalize {shlex.quote(str(attempt))}"
+
+
+def how_to_restore(attempt: Path) -> str:
+    """What to do about an attempt that was damaged. `collect --resume` changes nothing in a run that has one."""
+    folder = attempt.absolute().parent
+    of_run = folder.name == CAPTURE and (folder.parent / SAMPLE_FILE).exists()
+    return f"restore it from a copy{'; without one, collect its sample again in a new --run-dir' if of_run else ''}"
 
 
 def call_lines(path: Path) -> Iterator[CallLine]:

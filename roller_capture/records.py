@@ -400,6 +400,9 @@ class Tool(Record):
     name: Literal["roller-capture"]
     version: str
     recorder_version: str | None
+    derivation: str | None = Field(
+        default=None, description="fingerprint of the code that derived the records, null where it had no sources"
+    )
 
 
 class Manifest(Record):

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from roller_capture import __version__, json_text
+from roller_capture.derivation import derivation
 from roller_capture.errors import RollerError
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import Finding, validate_attempt
@@ -54,15 +55,29 @@ def validate_published(attempt_dir: Path, *, deep: bool) -> list[Finding]:
     return findings if findings or not deep else replay_findings(attempt_dir)
 
 
+def not_compared(manifest: Mapping[str, Any]) -> str | None:
+    """Why `raw/` of a published attempt is not held against its records; `None` where it is, or where there is none.
+
+    A later decoder may know more: what another state of this program made out of the same bytes is no finding.
+    """
+    tool = manifest.get("tool")
+    if not manifest.get("raw_retained") or not isinstance(tool, dict):
+        return None
+    made_by = (tool.get("version"), tool.get("derivation"))
+    if made_by == (__version__, derivation()):
+        return None
+    return f"derived by another state of roller-capture ({made_by[0]}): not compared with {RAW}/"
+
+
 def replay_findings(attempt_dir: Path) -> list[Finding]:
     """Where the records of a valid published attempt differ from what its `raw/` gives; nothing when `raw/` is gone.
 
-    An attempt of another version of this program is passed over: a later decoder may know more.
+    Nothing is compared where `not_compared` says why.
     """
     manifest = read_manifest(attempt_dir)
     if layout_of(attempt_dir, manifest) is not Layout.CURRENT or "lifecycle" not in manifest:
         return []
-    if not manifest["raw_retained"] or manifest["tool"]["version"] != __version__:
+    if not manifest["raw_retained"] or not_compared(manifest) is not None:
         return []
     with tempfile.TemporaryDirectory(prefix="roller-replay-") as scratch:
         copy = Path(scratch)

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from roller_capture.errors import RollerError
 from roller_capture.integrity.findings import Finding
+from roller_capture.remote import Place
 from roller_capture.terminal import safe
 
 _GOOD: Final = frozenset(("valid", "unfinished-allowed"))
@@ -25,11 +26,13 @@ class Checked:
     """One thing that was checked: an `attempt`, the books of a `sample`, a `run`, or a `path` that is none of them."""
 
     kind: str
-    path: Path
+    path: Place
     status: str
     findings: tuple[Finding, ...] = ()
     capture_status: str | None = None
     sample: str | None = None
+    note: str | None = None
+    """What was not looked at, of something that is good."""
     exit_code: int = field(default=-1)
 
     def __post_init__(self) -> None:
@@ -41,7 +44,7 @@ class Checked:
         """Nothing is wrong with it."""
         return self.status in _GOOD
 
-    def file_of(self, finding: Finding) -> tuple[Path, int | None]:
+    def file_of(self, finding: Finding) -> tuple[Place, int | None]:
         """The file that a finding is about, and the line where it names one."""
         match = _LINE.fullmatch(finding.file)
         name, line = (match[1], int(match[2])) if match else (finding.file, None)

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from roller_capture.errors import RollerError
+from roller_capture.paths import named
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SHOW_PROGRESS_FROM: Final = 20
@@ -38,7 +39,7 @@ def say(text: str) -> None:
         return
     encoding = stream.encoding or "utf-8"
     with contextlib.suppress(OSError, ValueError):
-        stream.write(safe(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.write(safe(named(text)).encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
 
 
@@ -47,7 +48,7 @@ def answer(text: str) -> None:
     try:
         if sys.stdout is None:
             raise OSError("it is closed")
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(named(text, in_json=True) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -73,7 +74,7 @@ def progress(title: str, unit: str = "calls") -> Iterator[Callable[[int, int], N
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(safe(title).replace("[", r"\["), total=None)
+        task = bar.add_task(safe(named(title)).replace("[", r"\["), total=None)
 
         def update(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)

@@ -4,25 +4,31 @@ A run is checked as Resume checks it (`roller_capture.runs.check`): configuratio
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from roller_capture import json_text
+from roller_capture.clean_stop import stops_cleanly
 from roller_capture.errors import RollerError
 from roller_capture.integrity import Finding
 from roller_capture.many_attempts import MANY, Tally
 from roller_capture.pool import THIS_PROCESS, Ask, Job, Pool, Workers
 from roller_capture.publication import MANIFEST
 from roller_capture.published import find_attempts, is_damaged, read_manifest, why_unpublished
-from roller_capture.replay import validate_published
+from roller_capture.remote import Location, Place
+from roller_capture.remote.attempts import attempts_among
+from roller_capture.remote.checking import check_attempts, of_outline, run_outline
+from roller_capture.remote.staging import private_folder
+from roller_capture.remote.store import Store
+from roller_capture.replay import not_compared, validate_published
 from roller_capture.reports import Checked, annotation_lines, write_junit
-from roller_capture.runs.books import SAMPLE_FILE, manifest_digest
-from roller_capture.runs.check import AttemptReport, AttemptStatus, SampleReport, check_run, is_run
+from roller_capture.runs.books import SAMPLE_FILE
+from roller_capture.runs.check import AttemptReport, AttemptStatus, SampleChecks, SampleReport, check_run, is_run
 from roller_capture.runs.configuration import RUN_FILE, RunMode
-from roller_capture.runs.outside_books import recorded_hash_problem
+from roller_capture.runs.outside_books import books_findings
 from roller_capture.runs.pooled_check import pooled_checks
 from roller_capture.terminal import answer, progress, say
 
@@ -36,7 +42,7 @@ Found = Callable[[Checked], None]
 class ValidateRequest:
     """The options of the command."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Place, ...]
     deep: bool = False
     allow_unfinished: bool = False
     as_json: bool = False
@@ -49,6 +55,8 @@ def run_validate(request: ValidateRequest) -> int:
     """Checks all paths and returns the exit code. Raises `RollerError` (exit 2) when a report cannot be written."""
     if request.as_json and request.github:
         raise RollerError("--json and --github both write to stdout: give one of them", exit_code=2)
+    if request.junit is not None and not request.junit.absolute().parent.is_dir():
+        raise RollerError(f"--junit {request.junit}: there is no such folder: make it first", exit_code=2)
     results: list[Checked] = []
     tally = Tally("validate")
     worst = 0
@@ -60,9 +68,17 @@ def run_validate(request: ValidateRequest) -> int:
         if request.as_json or request.junit is not None:  # else memory does not grow with the attempts
             results.append(result)
 
-    with request.workers.pool() if request.workers.are_needed else nullcontext() as pool:
+    with ExitStack() as held:
+        scratch = Path()
+        if any(isinstance(path, Location) for path in request.paths):
+            held.enter_context(stops_cleanly())
+            scratch = held.enter_context(private_folder())
+        pool = held.enter_context(request.workers.pool()) if request.workers.are_needed else None
         for path in request.paths:
-            _check(path, request, pool, found)
+            if isinstance(path, Location):
+                _check_remote(path, request, pool, found, scratch)
+            else:
+                _check(path, request, pool, found)
     for line in tally.lines():
         say(line)
     if request.as_json:
@@ -88,17 +104,41 @@ def _tell(result: Checked, request: ValidateRequest, tally: Tally) -> None:
 def _check(path: Path, request: ValidateRequest, pool: Pool | None, found: Found) -> None:
     try:
         if is_run(path):
-            _check_run(path, request, pool, found)
+            checks = None if pool is None else pooled_checks(pool, deep=request.deep)
+            _check_run(path, request, checks, found)
             return
         attempts = find_attempts(path)
     except RollerError as error:
-        found(Checked("path", path, "error", (Finding("", str(error)),), exit_code=error.exit_code))
+        found(_no_path(path, error))
         return
-    with progress(f"validate {path}", "attempts") if len(attempts) >= MANY else nullcontext() as bar:
-        for number, result in enumerate(_attempts(attempts, request, pool), 1):
+    _tell_each(_attempts(attempts, request, pool), path, len(attempts), found)
+
+
+def _no_path(path: Place, error: RollerError) -> Checked:
+    return Checked("path", path, "error", (Finding("", str(error)),), exit_code=error.exit_code)
+
+
+def _tell_each(results: Iterator[Checked], path: Place, total: int, found: Found) -> None:
+    with progress(f"validate {path}", "attempts") if total >= MANY else nullcontext() as bar:
+        for number, result in enumerate(results, 1):
             found(result)
             if bar is not None:
-                bar(number, len(attempts))
+                bar(number, total)
+
+
+def _check_remote(path: Location, request: ValidateRequest, pool: Pool | None, found: Found, scratch: Path) -> None:
+    try:
+        files = Store(path).listing()
+        if RUN_FILE in files:
+            with run_outline(path, files, pool, scratch, deep=request.deep) as (folder, checks):
+                _check_run(folder, request, checks, lambda result: found(of_outline(result, folder, path)))
+            return
+        attempts = attempts_among(path, files)
+    except RollerError as error:
+        found(_no_path(path, error))
+        return
+    check = partial(_attempt, request=request)
+    _tell_each(check_attempts(attempts, check, pool, scratch), path, len(attempts), found)
 
 
 def _attempts(attempts: Sequence[Path], request: ValidateRequest, pool: Pool | None) -> Iterator[Checked]:
@@ -128,15 +168,15 @@ def _attempt(attempt: Path, request: ValidateRequest) -> Checked:
         if is_damaged(attempt):
             return Checked("attempt", attempt, "invalid", (finding,))
         return _unfinished("attempt", attempt, finding, request)
-    findings = validate_published(attempt, deep=request.deep)
-    if not findings:
-        problem = recorded_hash_problem(attempt.absolute(), manifest_digest(attempt))
-        findings += [Finding(MANIFEST, problem)] if problem is not None else []
-    status = None if findings else read_manifest(attempt)["capture_status"]
-    return Checked("attempt", attempt, "invalid" if findings else "valid", tuple(findings), capture_status=status)
+    findings = [*books_findings(attempt), *validate_published(attempt, deep=request.deep)]  # the surest first
+    if findings:
+        return Checked("attempt", attempt, "invalid", tuple(findings))
+    manifest = read_manifest(attempt)
+    note = not_compared(manifest) if request.deep else None
+    return Checked("attempt", attempt, "valid", capture_status=manifest["capture_status"], note=note)
 
 
-def _check_run(run_dir: Path, request: ValidateRequest, pool: Pool | None, found: Found) -> None:
+def _check_run(run_dir: Path, request: ValidateRequest, checks: SampleChecks | None, found: Found) -> None:
     samples = 0
 
     def each(sample: SampleReport) -> None:
@@ -145,7 +185,6 @@ def _check_run(run_dir: Path, request: ValidateRequest, pool: Pool | None, found
         for result in _sample(sample, request):
             found(result)
 
-    checks = None if pool is None else pooled_checks(pool, deep=request.deep)
     with progress(f"validate {run_dir}", "samples") as bar:
         report = check_run(run_dir, deep=request.deep, on_sample=each, progress=bar, checks=checks, keep=False)
     findings = list(report.findings)
@@ -173,9 +212,15 @@ def _attempt_of(attempt: AttemptReport, sample: str, request: ValidateRequest) -
     if attempt.status is AttemptStatus.UNFINISHED:
         finding = Finding(attempt.place.name, why_unpublished(attempt.place))
         return _unfinished("attempt", attempt.place, finding, request, sample)
-    status = attempt.manifest["capture_status"] if attempt.manifest is not None and not attempt.findings else None
+    good = attempt.manifest if not attempt.findings else None
     return Checked(
-        "attempt", attempt.place, attempt.status, tuple(attempt.findings), capture_status=status, sample=sample
+        "attempt",
+        attempt.place,
+        attempt.status,
+        tuple(attempt.findings),
+        capture_status=None if good is None else good["capture_status"],
+        sample=sample,
+        note=None if good is None or not request.deep else not_compared(good),
     )
 
 
@@ -195,6 +240,8 @@ def _say(result: Checked) -> None:
         return
     suffix = f" (capture {result.capture_status})" if result.capture_status else ""
     say(f"{result.path}: {result.status}{suffix}")
+    if result.note is not None:
+        say(f"  {result.note}")
     for finding in result.findings:
         say(f"  {finding.file}: {finding.message}")
 
@@ -217,4 +264,6 @@ def _json(result: Checked) -> dict[str, Any]:
         document |= {"capture_status": result.capture_status, "manifest": str(result.path / MANIFEST)}
     if result.sample is not None:
         document["sample"] = result.sample
+    if result.note is not None:
+        document["note"] = result.note
     return document | {"findings": [finding._asdict() for finding in result.findings]}

@@ -358,3 +358,20 @@ def test_help_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) -> 
     done = shell("$PY -m roller_capture --help >/dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr == "error: the output could not be written: No space left on device\n"
+
+
+def test_an_interrupt_is_said_whatever_the_library_makes_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some versions of Typer end with an exit code, others let the interrupt through."""
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    for stand_in in (interrupted, lambda **_: 130):
+        monkeypatch.setattr("roller_capture.cli.app", stand_in)
+        monkeypatch.setattr(sys, "argv", ["roller-capture", "validate", "run"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 130
+        assert capsys.readouterr().err == "interrupted\n"

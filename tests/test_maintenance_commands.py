@@ -54,6 +54,18 @@ def test_one_attempt_that_fails_stops_no_other(run: Path, capsys: pytest.Capture
     err = capsys.readouterr().err
     assert "does not validate" in err
     assert "does not exist" in err
+    assert "1 of 2 attempts" in err
+    assert "; failed: 1" in err
+
+
+def test_where_every_attempt_fails_no_sum_says_that_there_was_nothing_to_do(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The errors are all there is to say."""
+    for name in ("one", "two"):
+        (attempt_of(run, name) / "calls.jsonl").write_text("x")
+    assert prune([run], dry_run=False) == 1
+    assert "nothing to do" not in capsys.readouterr().err
 
 
 def test_the_books_of_a_run_are_told(run: Path) -> None:
@@ -87,8 +99,19 @@ def test_a_folder_of_old_attempts_is_migrated_to_the_same_places(run: Path, tmp_
 def test_one_attempt_that_cannot_be_migrated_stops_no_other(run: Path, tmp_path: Path) -> None:
     """The exit code says that there was one."""
     by_participant(attempt_of(run, "two"))
+    (attempt_of(run, "one") / "calls.jsonl").write_text("x")
     assert migrate(run, tmp_path / "copy", from_raw=False) == 1
     assert validate_attempt(attempt_of(tmp_path / "copy", "two")) == []
+
+
+def test_an_attempt_of_todays_layout_is_no_failure(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said, and not copied."""
+    by_participant(attempt_of(run, "two"))
+    assert migrate(run, tmp_path / "copy", from_raw=False) == 0
+    assert "one/capture/attempt-0001: has the layout compact/v2 already, nothing to do" in capsys.readouterr().out
+    assert not attempt_of(tmp_path / "copy", "one").exists()
 
 
 def test_a_single_attempt_is_migrated_to_the_very_place_that_was_named(run: Path, tmp_path: Path) -> None:

@@ -77,11 +77,25 @@ def test_an_attempt_that_is_being_recorded_is_not_sent_to_finalize(
 
 @each_reader
 def test_an_attempt_without_its_manifest_is_damaged(command: tuple[str, ...], damaged: Path, out: Path) -> None:
-    """There is nothing left that finalize could finish."""
+    """There is nothing left that finalize could finish; what is left to do is said."""
     code, text = said(command, damaged, out)
     assert code == 1
-    assert "its manifest.json is missing, and there is no work/: it was damaged" in text
+    assert (
+        "its manifest.json is missing, and there is no work/: it was damaged: restore it from a copy\n" in f"{text}\n"
+    )
     assert "finalize" not in text
+
+
+def test_a_damaged_attempt_of_a_run_can_be_collected_again(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another run: `--resume` refuses this one."""
+    run = MadeRun(tmp_path / "run", monkeypatch)
+    run.begin()
+    run.done("s")
+    (run.attempt("s") / "manifest.json").unlink()
+    text = said(("view", "{path}"), run.directory, out)[1]
+    assert text.rstrip().endswith("restore it from a copy; without one, collect its sample again in a new --run-dir")
 
 
 def test_what_is_damaged_is_no_unfinished_attempt(damaged: Path, out: Path) -> None:

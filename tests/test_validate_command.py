@@ -13,6 +13,7 @@ from roller_capture.reports import Checked, annotation_lines, write_junit
 from roller_capture.runs.books import SampleState
 from roller_capture.validate_command import ValidateRequest, run_validate
 from tests.runs.made_run import MadeRun, edit
+from tests.support.forbidden import forbid
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_a_manifest_that_was_edited_to_match_is_found(
     edit(run.attempt("a") / "manifest.json", lambda manifest: manifest["tool"].update(version="9.9.9"))
     code, document = as_json(capsys, run.directory if what == "run" else run.attempt("a"))
     assert code == 1
-    (finding,) = document["attempts"][0]["findings"]
+    finding = document["attempts"][0]["findings"][0]
     assert finding["file"] == "manifest.json"
     assert "sample.json has recorded" in finding["message"]
 
@@ -141,6 +142,17 @@ def test_junit_xml(run: MadeRun, tmp_path: Path) -> None:
     assert cases[str(tmp_path / "none")][0].attrib["type"] == "error"
 
 
+def test_a_report_that_has_no_folder_is_refused_before_anything_is_checked(
+    run: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Checking may take hours."""
+    run.done("a")
+    with pytest.raises(RollerError, match="there is no such folder: make it first") as caught:
+        run_validate(ValidateRequest((run.directory,), junit=tmp_path / "none" / "report.xml"))
+    assert caught.value.exit_code == 2
+    assert capsys.readouterr().err == ""
+
+
 def test_junit_holds_whatever_is_in_a_name(tmp_path: Path) -> None:
     """What XML cannot hold is replaced; a file that cannot be written is one line."""
     target = tmp_path / "report.xml"
@@ -153,3 +165,17 @@ def test_junit_holds_whatever_is_in_a_name(tmp_path: Path) -> None:
         with pytest.raises(RollerError, match=r"--junit .*cannot be written") as caught:
             write_junit(place, [])
         assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("place", ["samples", "samples/a", "samples/a/capture", "samples/a/capture/attempt-0001"])
+def test_a_folder_that_this_user_must_not_look_into_is_named(
+    place: str, run: MadeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other samples are checked all the same."""
+    run.done("a")
+    run.done("b")
+    forbid(run.directory / place, monkeypatch)
+    assert run_validate(ValidateRequest((run.directory,))) == 1
+    err = capsys.readouterr().err
+    assert "cannot be read (Permission denied)" in err
+    assert ("b/capture/attempt-0001: valid" in err) is (place != "samples")

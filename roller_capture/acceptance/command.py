@@ -22,7 +22,7 @@ from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
 from roller_capture.launchers import find_launcher
 from roller_capture.launchers.binaries import find_binary
-from roller_capture.launchers.refusal import check_protocol
+from roller_capture.launchers.refusal import check_protocol, no_model
 from roller_capture.paths import full_path
 from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.terminal import answer, print_table, safe, say
@@ -79,6 +79,8 @@ def run_acceptance(request: AcceptanceRequest) -> int:
     names = _names(request, plan)
     launcher = find_launcher(request.harness)
     check_protocol(request.protocol, request.harness, launcher.traits)
+    if request.api_base and request.model is None and launcher.traits.needs_model:
+        raise no_model(request.harness)
     binary = find_binary(request.harness, launcher, request.harness_bin)
     rows: list[Row] = []
     with _directory(request.keep) as directory:
@@ -134,8 +136,7 @@ def judge_cell(plan: Plan, setting: Setting, name: str) -> Row:
     except RunFailedError as error:
         return Row(*head, **facts, result=Result.FAILED, differences=[str(error)])
     table = TruthTable(capture, plan.delegation_tools, plan.plain_tool_id)
-    strength = plan.coverage_in.get(protocol, plan.coverage)
-    found = [*differences(table, cell.expected), *accounting_differences(table, cell.expected, strength)]
+    found = [*differences(table, cell.expected), *accounting_differences(table, cell.expected, plan.coverage)]
     return Row(
         *head,
         **facts,

@@ -133,8 +133,7 @@ class Plan:
     delegates: bool = True
     """Whether it can delegate at all."""
     coverage: CoverageStrength = CoverageStrength.PER_ID
-    """How native outputs are compared with calls, in each protocol that `coverage_in` does not name."""
-    coverage_in: Mapping[str, CoverageStrength] = field(default_factory=dict)
+    """How native outputs are compared with calls."""
     arguments: Callable[[Scenario], tuple[str, ...]] = no_arguments
     """How the harness is told what a script needs of it (`Scenario.environment`), since `collect` hands no variables
     on: as further arguments of the harness."""

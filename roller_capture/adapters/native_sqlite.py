@@ -1,21 +1,22 @@
 """Takes the allowed columns of a harness's SQLite database out, as JSON Lines that serve as log and as evidence.
 
 A harness's database can hold credentials beside its sessions, and lies in a home that is never written to. So it is
-copied with its write-ahead log into a scratch folder and opened there, and what is read of it becomes lines such as
-`{"table": "message", "id": "msg_1", …}`: one for each row, in the order asked for. Adapters read these lines like any
-other native log, and locate evidence in them by `line:N`. Nothing else of a database is ever kept.
+copied with its write-ahead log, both of one moment, into a scratch folder and opened there, and what is read of it
+becomes lines such as `{"table": "message", "id": "msg_1", …}`: one for each row, in the order asked for. Adapters read
+these lines like any other native log, and locate evidence in them by `line:N`. Nothing else of a database is ever kept.
 
 Databases are hostile too: damaged, half copied, without their log, with views in place of tables, with huge values.
 """
 
 import base64
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from roller_capture import json_text
 from roller_capture.adapters.gap_log import GapLog
@@ -25,6 +26,7 @@ from roller_capture.vocabulary import AttemptErrorCode
 LARGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one row; one that holds more is left out, and named."""
 
+_MOST_COPIES: Final = 3
 _MOST_VARIABLES: Final = 500
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises on a damaged database. The second stands for an error whose text quotes what is no UTF-8."""
@@ -178,10 +180,9 @@ def open_database(
     copy = scratch / f"copy-{len(list(scratch.iterdir()))}"
     copy.mkdir(mode=0o700)
     try:
-        if not _copied(tree, path, copy / "db", gaps):
+        if not _copied(tree, path, copy, gaps):
             yield None
             return
-        _copied(tree, path.with_name(f"{path.name}-wal"), copy / "db-wal", gaps)
         connection = _connected(copy / "db", str(path), gaps, trusted_schema=trusted_schema)
         if connection is None:
             yield None
@@ -192,18 +193,38 @@ def open_database(
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def _copied(tree: NativeTree, path: PurePosixPath, target: Path, gaps: GapLog) -> bool:
-    with tree.open(path, as_evidence=False) as source:
-        if source is None:
-            return False
-        try:
-            with target.open("wb") as stream:
-                shutil.copyfileobj(source, stream, 1024 * 1024)
-        except OSError as error:
-            reason = f"cannot be copied: {error.strerror}"
-            gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
-            return False
+def _copied(tree: NativeTree, path: PurePosixPath, folder: Path, gaps: GapLog) -> bool:
+    """Copies the database and its write-ahead log, again where somebody wrote to them meanwhile: a harness that still
+    runs moves rows from the one into the other. A copy that is not of one moment is a gap."""
+    for _ in range(_MOST_COPIES):
+        with (
+            tree.open(path, as_evidence=False) as database,
+            tree.open(path.with_name(f"{path.name}-wal"), as_evidence=False) as log,
+        ):
+            if database is None:
+                return False
+            (folder / "db-wal").unlink(missing_ok=True)  # of a copy before, and perhaps gone since
+            streams = {folder / "db": database, **({} if log is None else {folder / "db-wal": log})}
+            before = [_state(stream) for stream in streams.values()]
+            try:
+                for target, stream in streams.items():
+                    with target.open("wb") as copy:
+                        shutil.copyfileobj(stream, copy, 1024 * 1024)
+            except OSError as error:
+                reason = f"cannot be copied: {error.strerror}"
+                gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
+                return False
+            if before == [_state(stream) for stream in streams.values()]:
+                return True
+    reason = "is being written to, so that what is read of it may not be of one moment"
+    gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
     return True
+
+
+def _state(stream: BinaryIO) -> tuple[int, ...]:
+    """What changes with every write to a file, and when it is removed."""
+    found = os.fstat(stream.fileno())
+    return found.st_size, found.st_mtime_ns, found.st_nlink
 
 
 def _connected(path: Path, source: str, gaps: GapLog, *, trusted_schema: bool) -> sqlite3.Connection | None:

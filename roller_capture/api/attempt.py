@@ -16,7 +16,9 @@ from roller_capture.integrity import Finding, validate_attempt
 from roller_capture.old_layouts import Layout, OldAttempt, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, COMPRESSED_CALLS, MANIFEST, RELATIONS
 from roller_capture.published import calls_path, find_attempts, read_manifest, relation_lines, require_published
+from roller_capture.remote import local_path
 from roller_capture.runs.newest import superseded
+from roller_capture.runs.outside_books import books_findings
 from roller_capture.schemas import schema_findings
 from roller_capture.vocabulary import CaptureStatus, ExecutionStatus, Role
 
@@ -110,15 +112,16 @@ class Attempt:
 def open_attempt(path: Path | str, *, validate: bool = True) -> Attempt:
     """Opens a published attempt.
 
-    Raises `InvalidAttemptError` when it does not validate (its files are hashed; `validate=False` trusts them), and
-    `RollerError` when there is none, or it is not published.
+    Raises `InvalidAttemptError` when it does not validate, or when the books of the run that it lies in do not know it
+    as it is (its files are hashed; `validate=False` trusts them), and `RollerError` when there is none, or it is not
+    published.
     """
-    path = Path(path)
+    path = local_path(path) if isinstance(path, str) else path
     if not path.is_dir():
         raise RollerError(f"{path}: there is no such folder", exit_code=2)
     require_published(path)
     identities = {name: _identity(path / name) for name in (CALLS, COMPRESSED_CALLS)}
-    findings = validate_attempt(path) if validate else []
+    findings = [*books_findings(path), *validate_attempt(path)] if validate else []
     if findings:
         raise InvalidAttemptError(path, findings)
     try:
@@ -127,19 +130,32 @@ def open_attempt(path: Path | str, *, validate: bool = True) -> Attempt:
         raise RollerError(f"{path}: cannot be read ({error})") from None
 
 
-def iter_attempts(path: Path | str, *, validate: bool = True, all_attempts: bool = False) -> Iterator[Attempt]:
+def iter_attempts(
+    path: Path | str,
+    *,
+    validate: bool = True,
+    all_attempts: bool = False,
+    on_error: Callable[[RollerError], object] | None = None,
+) -> Iterator[Attempt]:
     """The attempts of a run directory, or of a folder of attempts, in the order of their paths. Of a sample that was
     made again only the newest is told, by the run's books, unless `all_attempts` are wanted.
 
-    Raises like `open_attempt`, at the first attempt that cannot be opened, and `RollerError` for damaged books of a
-    sample with several attempts.
+    An attempt that cannot be opened raises like `open_attempt`, or is told to `on_error` and passed over. Raises
+    `RollerError` for a path without attempts.
     """
-    attempts = find_attempts(Path(path))
+    attempts = find_attempts(local_path(path) if isinstance(path, str) else path)
     older = frozenset() if all_attempts else superseded(attempts)
     for attempt in attempts:
         if attempt in older:
             continue
-        yield open_attempt(attempt, validate=validate)
+        try:
+            opened = open_attempt(attempt, validate=validate)
+        except RollerError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+            continue
+        yield opened
 
 
 def _opened(path: Path, identities: Mapping[str, FileIdentity | None]) -> Attempt:

@@ -5,13 +5,11 @@ from typing import Any, Final
 from typer.core import TyperCommand
 
 from roller_capture.errors import RollerError
+from roller_capture.harnesses import HARNESSES
+from roller_capture.launchers import LauncherTraits, find_launcher
 
-MODEL_HELP: Final = "The model that the harness is to ask for. Has to be given for opencode, hermes, openclaw and pi."
-PROFILE_HELP: Final = (
-    "The harness's own profile. opencode: nested, background; codex: review; openclaw: coding, full; deepseek: "
-    "sdk-minimal, sdk, headless; generic: argument, stdin; the others have none."
-)
-"""What launchers say too; but `--help` must not wait for their imports."""
+MODEL_HELP: Final = "The model that the harness is to ask for."
+PROFILE_HELP: Final = "The harness's own profile."
 
 _BEHIND: Final = "--"
 _FURTHER: Final = "harness_args"
@@ -23,6 +21,15 @@ class CollectCommand(TyperCommand):
     They are nearly always the rest of a prompt without quotes: the harness would be given a prompt of one word, and the
     others as arguments.
     """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Names what each harness has, as its launcher says it; only the help waits for their imports."""
+        words = {MODEL_HELP: _model_words, PROFILE_HELP: _profile_words}
+        for option in self.params:
+            told = getattr(option, "help", None)
+            if told in words:
+                option.help = f"{told} {words[told]()}"  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises `RollerError` (exit 2)."""
@@ -37,3 +44,17 @@ class CollectCommand(TyperCommand):
                 exit_code=2,
             )
         return rest
+
+
+def _model_words() -> str:
+    needing = [name for name, traits in _all_traits() if traits.needs_model]
+    return f"Has to be given for {', '.join(needing[:-1])} and {needing[-1]}."
+
+
+def _profile_words() -> str:
+    told = [f"{name}: {', '.join(traits.profiles)}" for name, traits in _all_traits() if traits.profiles]
+    return f"{'; '.join(told)}; the others have none."
+
+
+def _all_traits() -> list[tuple[str, LauncherTraits]]:
+    return [(name, find_launcher(name).traits) for name, row in HARNESSES.items() if row.launcher is not None]

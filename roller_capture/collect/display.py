@@ -131,11 +131,12 @@ def ended_line(outcome: SampleOutcome) -> str:
     """One sample's end in one line."""
     if outcome.error is not None:
         return f"{outcome.sample_id}: error: {outcome.error}"
-    capture = f"capture {outcome.capture_status}, " if outcome.capture_status is not None else ""
-    line = (
-        f"{outcome.sample_id}: {outcome.state}: {capture}{count(outcome.calls, 'call')}, {bytes_of(outcome.size)}, "
-        f"{outcome.seconds:.1f} s"
-    )
+    size = bytes_of(outcome.size)
+    capture = ""
+    if outcome.capture_status is not None:
+        capture, size = f"capture {outcome.capture_status}, ", f"{size} published"
+    line = f"{outcome.sample_id}: {outcome.state}: {capture}{count(outcome.calls, 'call')}, {size}"
+    line += f", {outcome.seconds:.1f} s"
     return f"{line}: {outcome.problem}" if outcome.problem else line
 
 

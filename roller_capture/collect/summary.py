@@ -7,6 +7,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, Final
 
+from roller_capture.adapters.generic import PURPOSE
 from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.display import bytes_of
 from roller_capture.collect.failures import all_calls_failed, failure_reasons, why_no_call
@@ -14,23 +15,19 @@ from roller_capture.collect.outcome import SampleOutcome
 from roller_capture.collect.sample_run import SampleRun
 from roller_capture.collect.waiting import STOPPED_BY_COLLECT, Cause
 from roller_capture.errors import RollerError
+from roller_capture.harnesses import HARNESSES
 from roller_capture.runs.books import SampleState
 from roller_capture.view.attempt import Call, load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
+from roller_capture.view.run_end import CAUSE_WORDS, TURN_FAILED
 from roller_capture.view.words import count
-from roller_capture.vocabulary import CaptureStatus, CutBy
+from roller_capture.vocabulary import CaptureStatus, Purpose
 
 _MOST_GAPS: Final = 8
 _MOST_PROBLEMS: Final = 30
 _MOST_REASONS: Final = 3
 _TAIL_LINES: Final = 5
-_CAUSES: Final = {
-    Cause.PROXY_DIED: "stopped, since the recording proxy died",
-    Cause.SERVICE_ENDED: "stopped, since the harness's own service ended",
-    Cause.TIMEOUT: "stopped at its time limit (--timeout)",
-    Cause.DRAIN_TIMEOUT: "stopped, since its subtasks did not end (--drain-timeout)",
-}
 
 
 def run_line(result: AttemptResult, harness: str, version: str, signal: Signals | None) -> str:
@@ -41,10 +38,10 @@ def run_line(result: AttemptResult, harness: str, version: str, signal: Signals 
     words = [f"{harness} {version}: {outcome.execution_status} after {outcome.seconds:.1f} s ({ended})"]
     if outcome.ended_by is Cause.STOP_SIGNAL:
         words.append("stopped by you (Ctrl-C)" if signal is Signals.SIGINT else f"stopped by {signal and signal.name}")
-    elif outcome.ended_by in _CAUSES:
-        words.append(_CAUSES[outcome.ended_by])
+    elif outcome.ended_by in CAUSE_WORDS:
+        words.append(CAUSE_WORDS[outcome.ended_by])
     elif outcome.turn_failed:
-        words.append("by its own output the last turn failed")
+        words.append(TURN_FAILED)
     if outcome.turns_not_run:
         words.append(f"{outcome.turns_not_run} of the turns not run")
     return "; ".join(words)
@@ -65,19 +62,21 @@ def capture_lines(attempt: Path, manifest: dict[str, Any], result: AttemptResult
     relations = ", ".join(f"{kind} {number}" for kind, number in counts["relations"].items() if number) or "none"
     yield f"relations: {relations}"
     yield f"capture: {manifest['capture_status']}"
-    yield from (f"  {line}" for line in _details(attempt, result))
+    yield from (f"  {line}" for line in _details(attempt, stopped=result.outcome.ended_by in STOPPED_BY_COLLECT))
     yield f"published: {attempt}"
     yield f"next: roller-capture view {shlex.quote(str(attempt))}"
 
 
-def _details(attempt: Path, result: AttemptResult) -> Iterator[str]:
+def _details(attempt: Path, *, stopped: bool) -> Iterator[str]:
+    """`stopped`: by `collect`, which an attempt without `raw/` does not say itself."""
     try:
         read = load_attempt(attempt)
     except RollerError as error:
         yield str(error)
         return
+    read.stopped = stopped
     yield from _failure_lines(read.calls)
-    yield from stop_lines(result, read.calls)
+    yield from _purpose_lines(read.manifest["harness"]["name"], read.calls)
     gaps = gaps_of(read, family_of(read))
     for gap in gaps[:_MOST_GAPS]:
         yield f"missing: {gap.sentence}" + (f". {gap.next_step}" if gap.next_step else "")
@@ -91,6 +90,15 @@ def _failure_lines(calls: Iterable[Call]) -> Iterator[str]:
         yield f"{count(number, 'call')} failed: {reason}"
 
 
+def _purpose_lines(harness: str, calls: Iterable[Call]) -> Iterator[str]:
+    """That an agent of the user's own does not say what its calls are for, which no export takes by itself."""
+    if harness not in HARNESSES or not HARNESSES[harness].is_users_own:
+        return
+    silent = sum(call.exportable and call.record["purpose"] == Purpose.UNKNOWN for call in calls)
+    if silent:
+        yield f"{count(silent, 'exportable call')} without {PURPOSE}: no export takes such calls by itself"
+
+
 def error_lines(result: AttemptResult, manifest: dict[str, Any], *, strict: bool) -> Iterator[str]:
     """What went wrong around the harness, loudly, and why the exit code is not 0."""
     yield from (f"error: {error.code}: {error.message}" for error in result.errors)
@@ -101,15 +109,6 @@ def error_lines(result: AttemptResult, manifest: dict[str, Any], *, strict: bool
         yield "warning: every model call failed, so there is nothing to train on"
     if strict and manifest["capture_status"] != CaptureStatus.COMPLETE:
         yield "error: the capture is only partial (see above), which --strict does not accept"
-
-
-def stop_lines(result: AttemptResult, calls: Iterable[Call]) -> Iterator[str]:
-    """Whose doing it was that calls were cut, where `collect` has stopped the harness."""
-    if result.outcome.ended_by not in STOPPED_BY_COLLECT:
-        return
-    cut_calls = sum(any(error.get("cut_by") == CutBy.CLIENT for error in call.record["errors"]) for call in calls)
-    if cut_calls:
-        yield "collect has stopped the harness: calls that it had open then are recorded as left by their client"
 
 
 def broken_off_line(runs: Sequence[SampleRun], number: int) -> str:
@@ -137,7 +136,7 @@ def closing_lines(outcomes: Sequence[SampleOutcome], not_begun: int, run_dir: Pa
         yield f"  {name:<12}{rows[name]:>7}" + (f"  (capture partial: {partial[name]})" if partial[name] else "")
     calls, size = sum(outcome.calls for outcome in outcomes), sum(outcome.size for outcome in outcomes)
     reused = sum(outcome.reused for outcome in outcomes)
-    yield f"calls: {calls:,}, {bytes_of(size)}" + (f"; reused: {reused} of the samples" if reused else "")
+    yield f"calls: {calls:,}, {bytes_of(size)} published" + (f"; reused: {reused} of the samples" if reused else "")
     troubled = [outcome for outcome in outcomes if outcome.problem or outcome.state is not SampleState.COMPLETED]
     width = max((len(outcome.sample_id) for outcome in troubled[:_MOST_PROBLEMS]), default=0)
     for outcome in troubled[:_MOST_PROBLEMS]:

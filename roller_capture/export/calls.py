@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from roller_capture import json_text
 from roller_capture.api import Call
 from roller_capture.errors import RollerError
 from roller_capture.export.call_rows import CallRows, NoRowError
 from roller_capture.export.card import card_text, row_schema
 from roller_capture.export.columns import CALL_ROW, CHAT_ROW, columns_of
+from roller_capture.export.outcome import counted, tell
 from roller_capture.export.output_files import OutputFiles
-from roller_capture.export.request import CallExport, Form, Format
+from roller_capture.export.request import ENDINGS, CallExport, Form, Format, check_name
 from roller_capture.export.row_writers import RowWriter, writer_for
 from roller_capture.export.sources import Source, Steps, check_place, find_sources, opened
 from roller_capture.export.tally import Tally, purpose_reason
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import progress, say
 from roller_capture.vocabulary import Blocker
 
 _NO_MESSAGES: Final = frozenset({Blocker.CONTEXT_NOT_JSON})
@@ -28,6 +28,8 @@ def export_calls(request: CallExport) -> int:
     1 means that an attempt could not be trusted, or that there was nothing to export; then no file is written. Raises
     `RollerError`: exit 2 for what cannot be done as asked, exit 1 when an attempt changed while it was read.
     """
+    writes = "export calls writes JSON Lines (.jsonl) or Parquet (.parquet)"
+    check_name(request.output, writes, ENDINGS[request.file_format])
     if _NO_MESSAGES & set(request.allow):
         raise RollerError("--allow context_not_json: a request that is no JSON has no messages to export", exit_code=2)
     columns = columns_of(request.form)
@@ -41,21 +43,25 @@ def export_calls(request: CallExport) -> int:
     with files.writing():
         with files.open(request.output) as stream:
             _write_rows(request, sources, tally, new_writer(stream))
-        if tally.calls:
+        if tally.exported:
             form = CHAT_ROW if request.form is Form.CHAT else CALL_ROW
             name, nested = request.output.name, request.nested
             files.write(card, card_text(name, request.file_format, columns, tally, nested=nested))
             files.write(schema, row_schema(form, columns, nested=request.nested))
             files.publish()
-    _tell(request, tally, card, schema)
-    return int(bool(tally.attempts.refused) or tally.unreadable > 0 or not tally.calls)
+    nothing = f"no file was written{f'; {taken}' if (taken := tally.taken_by_purpose()) else ''}"
+    code = tell(request, tally, request.output, lambda: _written(request, card, schema), nothing)
+    if request.file_format is Format.JSONL and tally.dates:
+        names = ", ".join(sorted(tally.dates))
+        say(f"every {names} looks like a date, and datasets makes dates of such columns: parquet keeps the texts")
+    return code or int(tally.unreadable > 0)
 
 
 def _write_rows(request: CallExport, sources: Sequence[Source], tally: Tally, writer: RowWriter) -> None:
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts, request.workers):
-            chosen = _chosen(steps.over(attempt.calls()), request, tally.leave_out)
+        for source, attempt in counted(opened(sources, tally.attempts, request.workers), tally):
+            chosen = _chosen(steps.over(attempt.calls()), request, tally.left_out.add)
             _write_attempt(CallRows(attempt, source.manifest_name, request.form), chosen, source.path, tally, writer)
     writer.close()
 
@@ -84,18 +90,6 @@ def _chosen(calls: Iterator[Call], request: CallExport, leave_out: Callable[[str
             yield call
 
 
-def _tell(request: CallExport, tally: Tally, card: Path, schema: Path) -> None:
-    for line in tally.lines():
-        say(line)
-    if tally.calls:
-        size = request.output.stat().st_size
-        written = f"{request.form} form, {request.file_format}, {size:,} bytes"
-        say(f"{request.output}: {written}; beside it {card.name} and {schema.name}")
-        if request.file_format is Format.JSONL and tally.dates:
-            names = ", ".join(sorted(tally.dates))
-            say(f"every {names} looks like a date, and datasets makes dates of such columns: parquet keeps the texts")
-    else:
-        hint = f"; {taken}" if (taken := tally.taken_by_purpose()) else ""
-        say(f"error: there is nothing to export: no file was written{hint}")
-    if request.as_json:
-        answer(json_text.dumps_ascii({"output": str(request.output) if tally.calls else None, **tally.document()}))
+def _written(request: CallExport, card: Path, schema: Path) -> str:
+    size = request.output.stat().st_size
+    return f"{request.form} form, {request.file_format}, {size:,} bytes; beside it {card.name} and {schema.name}"

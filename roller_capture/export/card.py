@@ -137,13 +137,13 @@ def card_text(name: str, file_format: Format, columns: Sequence[Column], tally: 
     """The card of a file of this name."""
     chat = any(column.kind is Kind.CHAT for column in columns)
     message_of_row = 'rows[0]["messages"]' if chat else 'json.loads(rows[0]["messages"])'
-    reasons = [f"- {number:,}: {inline(reason)}" for reason, number in tally.left_out.most_common()]
+    reasons = [f"- {number:,}: {inline(reason)}" for reason, number in tally.left_out.counts.most_common()]
     older, refused = tally.attempts.superseded, len(tally.attempts.refused)
     reasons += [f"- {count(older, 'attempt')} of samples that were made again"] if older else []
     reasons += [f"- {count(refused, 'attempt')} that cannot be trusted"] if refused else []
     return _CARD.format(
         file=json.dumps(name),
-        count=f"{tally.calls:,}",
+        count=f"{tally.exported:,}",
         attempts=f"{tally.attempts.read:,}",
         version=__version__,
         who="  \n".join(_group_line(tally, title, group) for title, group in _WHO),

@@ -1,6 +1,8 @@
 """The attempts of an export, each once and only if it validates, and how rows name them."""
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,9 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from roller_capture.api import Attempt, Call, open_attempt
 from roller_capture.errors import RollerError
+from roller_capture.paths import named
 from roller_capture.pool import THIS_PROCESS, Ask, Job, Workers
 from roller_capture.publication import MANIFEST
 from roller_capture.published import find_attempts, read_manifest
+from roller_capture.remote import Location
+from roller_capture.remote.elsewhere import Input, RemoteFolder, fetched
+from roller_capture.remote.sending import destination_of
 from roller_capture.runs.newest import superseded
 from roller_capture.terminal import say
 from roller_capture.view.words import count
@@ -27,26 +33,43 @@ class Source(NamedTuple):
     path: Path
     manifest_name: str
     calls: int
+    remote: RemoteFolder | None = None
+    """Where it lies elsewhere; nothing is at `path` then but while the attempt is read."""
 
 
-def find_sources(paths: Sequence[Path], tally: "AttemptTally", *, all_attempts: bool) -> list[Source]:
+def find_sources(paths: Sequence[Input], tally: "AttemptTally", *, all_attempts: bool) -> list[Source]:
     """The attempts below the paths in their order. Those of a run's samples that were made again are left out, and
     counted, unless `all_attempts` are wanted; one that is named itself is taken.
 
-    Raises `RollerError` for a path that holds none, and for damaged books of a sample with several.
+    Raises `RollerError` for a path that holds none.
     """
-    sources: dict[Path, Source] = {}
+    sources: dict[Path | Location, Source] = {}
     for path in paths:
-        named = path.absolute()
+        if isinstance(path, RemoteFolder):
+            for source in _remote_sources(path, tally, all_attempts=all_attempts):
+                sources.setdefault(path.location_of(source.path), source)
+            continue
+        asked = path.absolute()
         attempts = find_attempts(path)
         older = frozenset() if all_attempts else superseded(attempts)
         tally.superseded += len(older)
         for attempt in attempts:
             if attempt in older:
                 continue
-            name = Path(named.resolve().name, attempt.absolute().relative_to(named), MANIFEST)
+            name = Path(asked.resolve().name, attempt.absolute().relative_to(asked), MANIFEST)
             sources.setdefault(attempt.resolve(), Source(attempt, name.as_posix(), _counted_calls(attempt)))
     return list(sources.values())
+
+
+def _remote_sources(folder: RemoteFolder, tally: "AttemptTally", *, all_attempts: bool) -> Iterator[Source]:
+    """Their calls are not counted: that would take another look at each."""
+    attempts = folder.attempts()
+    older = frozenset() if all_attempts else superseded(attempts)
+    tally.superseded += len(older)
+    for attempt in attempts:
+        if attempt not in older:
+            name = Path(folder.location.name, attempt.relative_to(folder.path), MANIFEST)
+            yield Source(attempt, name.as_posix(), 0, folder)
 
 
 def _counted_calls(attempt: Path) -> int:
@@ -60,7 +83,15 @@ def _counted_calls(attempt: Path) -> int:
 def check_place(output: Path, sources: Sequence[Source]) -> None:
     """Refuses a file in an attempt: what lies there and is not in the manifest makes it invalid."""
     place = output.absolute().parent.resolve()
+    destination = destination_of(output.parent)
     for source in sources:
+        if source.remote is not None:
+            attempt = source.remote.location_of(source.path)
+            if destination is not None and f"{destination.location}/".startswith(f"{attempt}/"):
+                raise RollerError(
+                    f"--output {output}: lies in the attempt {attempt}: files belong elsewhere", exit_code=2
+                )
+            continue
         if place.is_relative_to(source.path.resolve()):
             raise RollerError(
                 f"--output {output}: lies in the attempt {source.path}: files belong elsewhere", exit_code=2
@@ -120,18 +151,35 @@ def opened(
 def _opened_each(sources: Sequence[Source], workers: Workers) -> Iterator[tuple[Source, Attempt | RollerError]]:
     if workers.are_needed and len(sources) > 1:
         with workers.pool() as pool:
-            yield from pool.each(Job(str(source.path), partial(_open_job, source.path), source) for source in sources)
+            jobs = (Job(named(source.path), partial(_open_job, source), source) for source in sources)
+            for source, attempt in pool.each(jobs):
+                if attempt is None:
+                    yield from _opened_here(source)
+                else:
+                    yield source, attempt
+                if source.remote is not None:
+                    shutil.rmtree(source.path, ignore_errors=True)
         return
     for source in sources:
-        try:
+        yield from _opened_here(source)
+
+
+def _opened_here(source: Source) -> Iterator[tuple[Source, Attempt | RollerError]]:
+    try:
+        with nullcontext() if source.remote is None else fetched(source.remote, source.path):
             yield source, open_attempt(source.path)
-        except RollerError as error:
-            yield source, error
+    except RollerError as error:
+        yield source, error
 
 
-def _open_job(path: Path, _ask: Ask) -> Attempt:
-    """Runs in a process. What is read later is read from the files that were validated here, or refused."""
-    return open_attempt(path)
+def _open_job(source: Source, _ask: Ask) -> Attempt | None:
+    """Runs in a process. What is read later is read from the files that were validated here, or refused.
+
+    `None` for an attempt that lies elsewhere, when this process is not on the machine that is to read it.
+    """
+    if source.remote is not None and not source.remote.fetch(source.path):
+        return None
+    return open_attempt(source.path)
 
 
 class Steps:

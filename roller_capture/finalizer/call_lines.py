@@ -66,7 +66,7 @@ def stage_calls(
 
 def _context(call: SurveyedCall) -> tuple[bytes, ContextRaw | None, bool]:
     """The text for `context`, what stands in `context_raw` instead, and whether the text is exactly the body."""
-    body = read_request_body(call.recorded, hashed=False)
+    body = read_request_body(call.recorded)
     if body is None:
         return b"null", None, False
     if call.request.is_json:

@@ -11,6 +11,8 @@ from roller_capture.records import NativeOutputCoverage, ProtocolCount
 from roller_capture.vocabulary import CoverageStatus, CoverageStrength, ExecutionStatus
 
 _RESPONSE_ID: Final = "response_id"
+_Key = tuple[str | None, str]
+"""An id; before it the participant that gave it, where ids are numbers of its own."""
 
 
 def native_output_coverage(
@@ -24,7 +26,7 @@ def native_output_coverage(
     if native.strength is CoverageStrength.NONE:
         return _record(native, beside, expected=0, observed=0, missing=[], surplus=0, status=CoverageStatus.UNKNOWN)
     if native.strength is CoverageStrength.PER_ID:
-        return _per_id(native, native.outputs, calls, beside)
+        return _per_id(native, native.outputs, calls, identities, beside)
     return _by_count(native, native.outputs, answered, beside)
 
 
@@ -61,32 +63,55 @@ def _protocol_count(native: NativeCoverage, answered: Mapping[str, int]) -> Prot
 
 
 def _per_id(
-    native: NativeCoverage, outputs: tuple[NativeOutput, ...], calls: Sequence[SurveyedCall], beside: ProtocolCount
+    native: NativeCoverage,
+    outputs: tuple[NativeOutput, ...],
+    calls: Sequence[SurveyedCall],
+    identities: Sequence[Identity],
+    beside: ProtocolCount,
 ) -> NativeOutputCoverage:
-    expected = {output.output_id for output in outputs if output.output_id is not None}
-    nameless = sum(output.output_id is None for output in outputs)
-    seen: set[str] = set()
+    expected = _expected(native, outputs)
+    seen: Counter[_Key] = Counter()
     surplus = 0
-    for call in calls:
+    for call, identity in zip(calls, identities, strict=True):
         completed = call.response.execution_status is ExecutionStatus.COMPLETED
-        ids = call.values(native.field)
+        scope = identity.participant_key if native.within_participant else None
+        keys = {(scope, value) for value in call.values(native.field)}
         # A response id is itself an answer; an id of the request says only that one was asked for.
         if completed or native.field == _RESPONSE_ID:
-            seen |= ids
-        surplus += completed and not ids & expected
-    missing = sorted(expected - seen)
+            seen.update(keys)
+        surplus += completed and not any(_has_output(native, key, expected, seen) for key in keys)
+    missing = sorted(_named(key) for key, number in expected.items() if seen[key] < number)
+    nameless = sum(output.output_id is None for output in outputs)
     status = CoverageStatus.INCOMPLETE if missing else CoverageStatus.COMPLETE
     if nameless and not missing:
         status = CoverageStatus.UNKNOWN  # an output without an id can be compared with nothing
     return _record(
         native,
         beside,
-        expected=len(expected) + nameless,
-        observed=len(expected & seen),
+        expected=expected.total() + nameless,
+        observed=(expected & seen).total(),
         missing=missing,
         surplus=surplus,
         status=status,
     )
+
+
+def _expected(native: NativeCoverage, outputs: tuple[NativeOutput, ...]) -> Counter[_Key]:
+    """How many calls each id needs: one, but where participants number their own calls."""
+    within = native.within_participant
+    keys = [(item.participant_key if within else None, item.output_id) for item in outputs]
+    named = [(scope, output_id) for scope, output_id in keys if output_id is not None]
+    return Counter(named if within else set(named))
+
+
+def _has_output(native: NativeCoverage, key: _Key, expected: Counter[_Key], seen: Counter[_Key]) -> bool:
+    """Whether a call with this id, the newest one seen, has an output; several attempts at one output share its id."""
+    return seen[key] <= expected[key] if native.within_participant else key in expected
+
+
+def _named(key: _Key) -> str:
+    scope, output_id = key
+    return output_id if scope is None else f"{scope}/{output_id}"
 
 
 def _by_count(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from roller_capture import __version__, json_text
 from roller_capture.capture_protocol import NativeCapture, NativeSource
+from roller_capture.derivation import derivation
 from roller_capture.finalizer import raw_folder
 from roller_capture.finalizer.call_lines import stage_calls
 from roller_capture.finalizer.coverage import native_output_coverage
@@ -171,7 +172,12 @@ def _manifest(
         errors=decided.errors,
         files=staging.files,
         calls_compression=staging.calls_compression,
-        tool=Tool(name="roller-capture", version=__version__, recorder_version=attempt.recorder_version),
+        tool=Tool(
+            name="roller-capture",
+            version=__version__,
+            recorder_version=attempt.recorder_version,
+            derivation=derivation(),
+        ),
     )
 
 

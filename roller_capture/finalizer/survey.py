@@ -6,8 +6,9 @@ lives only while this module looks at it. The decoded output, which the second p
 
 import dataclasses
 import hashlib
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -23,11 +24,13 @@ from roller_capture.model_protocols import (
 )
 from roller_capture.model_protocols.types import DecodedResponse, DecodeError
 from roller_capture.records import CallError
+from roller_capture.side_hash import updated_meanwhile
 from roller_capture.vocabulary import Blocker, CallErrorCode, ExecutionStatus, Protocol, ResponseCaptureStatus
 from roller_capture.working_files import BodyFile, RecordedCall
 
 _PIECE: Final = 1024 * 1024
 _ASSUMED_STATUS: Final = 200
+_MOST_NUMBER: Final = 1 << 53
 _NO_LOSS: Final = frozenset(
     {CallErrorCode.CONTENT_CODING_UNKNOWN, CallErrorCode.CONTENT_CODING_INVALID, CallErrorCode.DECODED_BODY_TOO_LARGE}
 )
@@ -36,11 +39,13 @@ _NO_LOSS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What to look for in request bodies: only ids and texts that native logs named."""
+    """What to look for in request bodies: only ids and texts that native logs named. `number_pointers` are those of
+    `context_pointers` where a whole number may stand."""
 
     tool_call_ids: frozenset[str]
     notifications: tuple[tuple[str, ...], ...]
     context_pointers: frozenset[str]
+    number_pointers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, native: NativeCapture) -> "Interest":
@@ -52,8 +57,13 @@ class Interest:
         return cls(
             frozenset(item.tool_call_id for item in items if isinstance(item, ToolResultItem)),
             tuple(dict.fromkeys(texts for item in notices for texts in (item.texts, item.later_texts) if texts)),
-            frozenset(field.removeprefix("context:") for field in fields if field.startswith("context:")),
+            _pointers(fields),
+            _pointers({native.coverage.field}),
         )
+
+
+def _pointers(fields: Iterable[str]) -> frozenset[str]:
+    return frozenset(field.removeprefix("context:") for field in fields if field.startswith("context:"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +109,10 @@ class OutputSpool:
     def __init__(self, directory: Path) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by close()
         self._end = 0
+        self._flushed = 0
 
     def put(self, text: bytes) -> SpooledOutput:
         """Appends a text."""
-        self._file.seek(self._end)
         self._file.write(text)
         place = SpooledOutput(self._end, len(text))
         self._end += len(text)
@@ -110,8 +120,10 @@ class OutputSpool:
 
     def get(self, place: SpooledOutput) -> bytes:
         """Reads a text back."""
-        self._file.seek(place.offset)
-        return self._file.read(place.length)
+        if self._flushed < self._end:
+            self._file.flush()
+            self._flushed = self._end
+        return os.pread(self._file.fileno(), place.length, place.offset)
 
     def close(self) -> None:
         """Frees the file."""
@@ -188,32 +200,33 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A request body after its content coding. `data` is the wire's own bytes where the coding could not be undone."""
+    """A request body after its content coding. `data` is the wire's own bytes where the coding could not be undone.
+
+    `wire_sha256` is None where it is that of `data`.
+    """
 
     data: bytes
-    wire_sha256: str
-    error: CallErrorCode | None
+    wire_sha256: str | None = None
+    error: CallErrorCode | None = None
 
 
-def read_request_body(call: RecordedCall, *, hashed: bool = True) -> RequestBody | None:
-    """The request body from disk, or None when there is no file of it. `wire_sha256` is empty unless `hashed`."""
+def read_request_body(call: RecordedCall) -> RequestBody | None:
+    """The request body from disk, or None when there is no file of it."""
     body = call.request_body
     if body is None or body.path is None:
         return None
     wire = body.path.read_bytes()
-    digest = hashlib.sha256(wire).hexdigest() if hashed else ""
     if call.content_encoding is None:
-        return RequestBody(wire, digest, None)
+        return RequestBody(wire)
     decoded = decode_body(wire, call.content_encoding, limit=DECODED_LIMIT)
     if decoded.unknown:
-        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_UNKNOWN)
+        return RequestBody(wire, error=CallErrorCode.CONTENT_CODING_UNKNOWN)
     if decoded.too_large:
-        return RequestBody(wire, digest, CallErrorCode.DECODED_BODY_TOO_LARGE)
+        return RequestBody(wire, error=CallErrorCode.DECODED_BODY_TOO_LARGE)
     if decoded.invalid:
-        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_INVALID)
-    if not decoded.ended:
-        return RequestBody(wire, digest, CallErrorCode.CONTENT_CODING_INCOMPLETE)
-    return RequestBody(decoded.data, digest, None)
+        return RequestBody(wire, error=CallErrorCode.CONTENT_CODING_INVALID)
+    error = None if decoded.ended else CallErrorCode.CONTENT_CODING_INCOMPLETE
+    return RequestBody(wire if error else decoded.data, None if error else hashlib.sha256(wire).hexdigest(), error)
 
 
 def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
@@ -226,12 +239,13 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
     if body.error is not None:
         errors.append(CallError(code=body.error, message=f"request content-encoding {call.content_encoding}"))
     whole = call.request_complete and all(error.code in _NO_LOSS for error in errors)
-    context_sha256 = body.wire_sha256 if call.content_encoding is None else hashlib.sha256(body.data).hexdigest()
-    wire_sha256 = None if call.request_decoded else body.wire_sha256  # that of a text says nothing of the wire
-    try:
-        # Only texts and places of it are used; what is published is its own text.
-        context = json_text.parse(body.data, exact_numbers=False)
-    except json_text.JsonError as error:
+    digest = hashlib.sha256()
+    with updated_meanwhile(digest, body.data):
+        context, error = _parsed(body.data)
+    context_sha256 = digest.hexdigest()
+    # That of a text says nothing of the wire.
+    wire_sha256 = None if call.request_decoded else body.wire_sha256 or context_sha256
+    if error is not None:
         if error.too_deep:
             errors.append(CallError(code=CallErrorCode.CONTEXT_TOO_DEEP, message=str(error)))
         return RequestFacts(whole, False, wire_sha256, context_sha256, None, {}, {}, {}, tuple(errors))
@@ -243,9 +257,17 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
         model=_text_member(context, "model"),
         tool_results=_find_tool_results(call.protocol, context, interest.tool_call_ids),
         notifications=_find_notifications(call.protocol, context, interest.notifications),
-        context_values=_find_values(context, interest.context_pointers),
+        context_values=_find_values(context, interest),
         errors=tuple(errors),
     )
+
+
+def _parsed(data: bytes) -> tuple[Any, json_text.JsonError | None]:
+    try:
+        # Only texts and places of it are used; what is published is its own text.
+        return json_text.parse(data, exact_numbers=False), None
+    except json_text.JsonError as error:
+        return None, error
 
 
 def _body_file_errors(body: BodyFile | None, which: str, *, expected: bool) -> list[CallError]:
@@ -300,13 +322,15 @@ def _item_id(context: Any, place: str) -> str | None:
     return _text_member(item, "id")
 
 
-def _find_values(context: Any, pointers: frozenset[str]) -> dict[str, str]:
+def _find_values(context: Any, interest: Interest) -> dict[str, str]:
     found: dict[str, str] = {}
-    for place in pointers:
+    for place in interest.context_pointers:
         try:
             value = json_text.resolve_pointer(context, place)
         except LookupError:
             continue
         if isinstance(value, str):
             found[place] = value
+        elif place in interest.number_pointers and isinstance(value, int) and 0 <= value <= _MOST_NUMBER:
+            found[place] = str(value)
     return found

@@ -6,7 +6,8 @@ import platform
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from roller_capture.harnesses import HARNESSES
 from roller_capture.importing.exchange import DamagedRecordError, ImportGap
 from roller_capture.importing.feeding import Feeder
 from roller_capture.importing.native_logs import copy_logs
-from roller_capture.importing.sources import Place, Source, describe, open_file, open_source
+from roller_capture.importing.sources import Place, Source, describe, open_file, open_source, refuse_copies
 from roller_capture.recording.attempt_recorder import AttemptRecorder
 from roller_capture.view.words import count
 from roller_capture.vocabulary import AttemptErrorCode
@@ -39,18 +40,24 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What was imported; `unproven` counts the gaps by code."""
+    """What was imported; `unproven` counts the gaps by code, `copies` names the files with copies of flows of others.
+
+    `without_ids` are the files of which nothing tells whether they hold exchanges of the others.
+    """
 
     calls: int
     others: int
     native_files: int | None
     unproven: dict[str, int]
+    copies: Mapping[Path, int] = field(default_factory=dict)
+    without_ids: Sequence[Path] = ()
 
 
 def import_attempt(request: ImportRequest) -> ImportOutcome:
     """Makes `ATTEMPT_DIR/work/`, ready for `finalize`.
 
-    Raises `RollerError`, and leaves nothing behind: exit 2 for a missing path or an unknown harness; exit 1 for a file
+    Raises `RollerError`, and leaves nothing behind: exit 2 for a missing path, a file that is named twice or an unknown
+    harness; exit 1 for a file
     of no known kind or without model requests, an attempt's directory that is in use, and no space.
     """
     if request.harness not in HARNESSES:
@@ -65,6 +72,7 @@ def import_attempt(request: ImportRequest) -> ImportOutcome:
             describe(path, stream, source.kind)
             for path, stream, source in zip(request.sources, streams, sources, strict=True)
         ]
+        refuse_copies(request.sources, described)
         with stops_cleanly(), _new_attempt(request.attempt) as attempt:
             return _import_into(attempt, request, sources, described)
 
@@ -75,10 +83,26 @@ def outcome_lines(request: ImportRequest, outcome: ImportOutcome) -> Iterator[st
     imported = f"{count(outcome.calls, 'call')}, {count(outcome.others, 'other request')}{native}"
     yield f"{request.attempt}: imported {imported}"
     yield f"  not proven: {', '.join(f'{code} ({number})' for code, number in sorted(outcome.unproven.items()))}"
+    for path, times in outcome.copies.items():
+        yield f"warning: {path}: {count(times, 'record')} left out: copies of flows that stand before them"
+    for path in outcome.without_ids:
+        yield f"warning: {path}: a HAR has no ids: what the other files hold of it, too, was imported twice"
     if outcome.native_files == 0:
         yield f"warning: no log of a session that the requests name was found below {request.native}"
     yield "warning: the imported files hold the credentials of their requests still; the attempt does not"
+    yield from _next_lines(request, has_logs=bool(outcome.native_files))
+
+
+def _next_lines(request: ImportRequest, *, has_logs: bool) -> Iterator[str]:
+    """What to do now. Without a harness's logs its calls stay nobody's; an agent of one's own may have none."""
     finalize = f"roller-capture finalize {shlex.quote(str(request.attempt))}"
+    harness = HARNESSES[request.harness]
+    if not has_logs and harness.logs and not harness.is_users_own:
+        finalize += " --native HOME"
+        why = "calls stay nobody's, and what is published is final"
+        yield f"warning: the harness's logs are not there yet ({harness.logs}): without --native HOME {why}"
+    elif not has_logs and harness.logs:
+        yield f"if the agent kept a log ({harness.logs}), add --native FOLDER: what is published is final"
     yield f"now: {finalize} --execution-status completed (or failed, interrupted)"
 
 
@@ -89,7 +113,9 @@ def _import_into(
     recorder = AttemptRecorder(attempt, HARNESSES[request.harness], {"imported_from": list(described)}, versions)
     try:
         feeder = Feeder(recorder)
-        damage = _feed_all(feeder, sources, request.progress)
+        order, copies = _in_order(sources)
+        damage = _feed_all(feeder, sources, order, request.progress)
+        feeder.note(_sharing_gaps(sources, copies))
     finally:
         recorder.stop()
     if recorder.journal.error_count:
@@ -98,17 +124,51 @@ def _import_into(
         names = ", ".join(str(path) for path in request.sources)
         raise RollerError(f"{names}: {damage or _NOTHING}")
     files = None if request.native is None else copy_logs(attempt, request.harness, request.native, tuple(feeder.keys))
-    return ImportOutcome(feeder.calls, feeder.others, files, feeder.unproven)
+    told = {request.sources[number]: times for number, times in copies.items()}
+    return ImportOutcome(feeder.calls, feeder.others, files, feeder.unproven, told, _may_share(request, sources))
 
 
-def _feed_all(feeder: Feeder, sources: Sequence[Source], progress: Callable[[int, int], None]) -> str | None:
-    """Feeds the exchanges of all sources in the order in which their requests began; the first damage there was."""
-    order: list[tuple[float, int, Place]] = []
+def _in_order(sources: Sequence[Source]) -> tuple[list[tuple[int, Place]], Counter[int]]:
+    """(source, record) of each exchange once, in the order in which their requests began; and how many further copies
+    each source holds."""
+    found: list[tuple[float, int, Place]] = []
+    copies: Counter[int] = Counter()
+    seen: set[bytes] = set()
     for number, source in enumerate(sources):
-        order += [(place.started_at, number, place) for place in source.places()]
-    order.sort()
+        for place in source.places():
+            if place.identity is not None:
+                if place.identity in seen:
+                    copies[number] += 1
+                    continue
+                seen.add(place.identity)
+            found.append((place.started_at, number, place))
+    return [(number, place) for _, number, place in sorted(found)], copies
+
+
+def _sharing_gaps(sources: Sequence[Source], copies: Counter[int]) -> Iterator[ImportGap]:
+    """Files are named by their place in attempt.json's list of them."""
+    for number, times in copies.items():
+        message = f"{count(times, 'record')} of file {number + 1} left out: copies of flows that stand before them"
+        yield ImportGap(AttemptErrorCode.IMPORT_SOURCE_DAMAGED, message)
+    if len(sources) > 1 and not all(source.has_ids for source in sources):
+        message = "a HAR has no ids, so nothing tells whether exchanges of it are in the other files, too"
+        yield ImportGap(AttemptErrorCode.IMPORT_CALLS_UNPROVEN, message)
+
+
+def _may_share(request: ImportRequest, sources: Sequence[Source]) -> list[Path]:
+    pairs = zip(request.sources, sources, strict=True)
+    return [path for path, source in pairs if len(sources) > 1 and not source.has_ids]
+
+
+def _feed_all(
+    feeder: Feeder,
+    sources: Sequence[Source],
+    order: Sequence[tuple[int, Place]],
+    progress: Callable[[int, int], None],
+) -> str | None:
+    """Feeds the exchanges; the first damage there was."""
     damage: list[ImportGap] = []
-    for done, (_, number, place) in enumerate(order, 1):
+    for done, (number, place) in enumerate(order, 1):
         try:
             exchange = sources[number].read(place)
         except DamagedRecordError as error:

@@ -41,6 +41,7 @@ class FlowFile:
     """A `mitmdump -w` file."""
 
     kind = "mitmproxy-flows"
+    has_ids = True
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self._path = path
@@ -53,9 +54,8 @@ class FlowFile:
         ]
 
     def places(self) -> list[Place]:
-        """Where the HTTP flows stand. A flow that stands there twice counts once."""
+        """Where the HTTP flows stand."""
         places: list[Place] = []
-        seen: set[bytes] = set()
         others = 0
         for number, offset, length in self._frames():
             try:
@@ -65,11 +65,8 @@ class FlowFile:
                 continue
             if kind != "http":
                 others += 1
-            elif flow_id in seen:
-                self._damaged(number, "it is a second copy of a flow before it")
             else:
-                seen.add(flow_id)
-                places.append(Place(started_at, number, offset, length))
+                places.append(Place(started_at, number, offset, length, flow_id))
         if others:
             message = f"{others} flows are no HTTP, and nobody can tell what was in them"
             self.gaps.append(ImportGap(AttemptErrorCode.IMPORT_CALLS_UNPROVEN, message))

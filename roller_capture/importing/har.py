@@ -39,6 +39,7 @@ class HarFile:
     """A HAR."""
 
     kind = "har"
+    has_ids = False
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         """Raises `RollerError` (exit 1) for what is no HAR, or too large."""

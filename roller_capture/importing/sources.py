@@ -23,18 +23,24 @@ _WHY_NOT: Final = (
 
 
 class Place(NamedTuple):
-    """Where a record stands. `started_at` orders it (0 where the source does not tell), `number` names it, from 1."""
+    """Where a record stands. `started_at` orders it (0 where the source does not tell), `number` names it, from 1.
+
+    `identity` is the id that its recorder gave the exchange, the same in all files; `None` where there are no ids.
+    """
 
     started_at: float
     number: int
     offset: int
     length: int
+    identity: bytes | None = None
 
 
 class Source(Protocol):
     """A file of exchanges."""
 
     kind: str
+    has_ids: bool
+    """Whether its records have ids, by which copies in other files are known."""
     gaps: list[ImportGap]
     """What the file as a whole does not prove; complete once `places` has returned."""
 
@@ -91,6 +97,16 @@ def describe(path: Path, stream: IO[bytes], kind: str) -> dict[str, Any]:
         digest.update(piece)
         size += len(piece)
     return {"name": path.name, "kind": kind, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def refuse_copies(paths: Sequence[Path], described: Sequence[dict[str, Any]]) -> None:
+    """Raises `RollerError` (exit 2) where two of the files are the same one: each of its calls would be two."""
+    first: dict[str, Path] = {}
+    for path, source in zip(paths, described, strict=True):
+        other = first.setdefault(source["sha256"], path)
+        if other is not path:
+            what = "named twice" if other == path else f"the same file as {other}"
+            raise RollerError(f"{path}: is {what}: name each file once, or its calls would count twice", exit_code=2)
 
 
 def _is_line_of_a_log(start: bytes) -> bool:

@@ -23,6 +23,8 @@ class CallFacts(NamedTuple):
     response_path: str | None
     headers: Mapping[str, frozenset[str]]
     native_ids: Mapping[str, str]
+    logs: frozenset[str]
+    """The native logs that its evidence names."""
     answers_by_id: bool
     """Its owner's log knows its response id, which then is its `message_id` too, whatever its headers say."""
 
@@ -50,5 +52,6 @@ def facts_of(call: Mapping[str, Any], line: int, headers: Sequence[str]) -> Call
         call["response_path"],
         {name: frozenset(sent[name]) for name in headers if sent.get(name)},
         {name: value for name, value in identity.items() if name not in left_out and value is not None},
+        frozenset(one["source"] for one in identity["evidence"] if one["source"] is not None),
         by_id,
     )

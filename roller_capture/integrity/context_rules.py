@@ -8,12 +8,18 @@ from roller_capture import json_text
 from roller_capture.integrity.findings import Finding
 from roller_capture.model_protocols import iter_messages_text, iter_tool_results
 from roller_capture.publication import RELATIONS
-from roller_capture.vocabulary import BoundBy, DeliveryKind, Protocol
+from roller_capture.vocabulary import Blocker, BoundBy, CallErrorCode, DeliveryKind, Protocol
 
 Record = dict[str, Any]
 
 _CONTEXT: Final = "context:"
 _NULL: Final = b"null"
+_BOM_BYTES: Final = 3
+_MOST_DIGITS: Final = 18
+_IMPORT: Final = "import_"
+_BODY_ERRORS: Final = frozenset(
+    {CallErrorCode.BODY_FILE_DAMAGED, CallErrorCode.BODY_FILE_MISSING, CallErrorCode.DISK_ERROR}
+)
 
 
 def hash_contradictions(call: Record, text: memoryview) -> Iterator[str]:
@@ -24,6 +30,29 @@ def hash_contradictions(call: Record, text: memoryview) -> Iterator[str]:
         return
     if (hashlib.sha256(text).hexdigest() == call["context_sha256"]) != call["context_exact"]:
         yield "context is not the text of context_sha256, or context_exact does not say so"
+
+
+def length_contradictions(call: Record, text: memoryview) -> Iterator[str]:
+    """Whether the context has as many bytes as the request said; a byte order mark is left out of it."""
+    told = _told_length(call)
+    if told is not None and told - len(text) not in ((0,) if call["context_exact"] else (0, _BOM_BYTES)):
+        yield f"context has {len(text)} bytes, the request was said to have {told}"
+
+
+def _told_length(call: Record) -> int | None:
+    """Bytes of the body by its own `content-length`; `None` where that says nothing of the context."""
+    if "context_raw" in call:
+        return None
+    http = call["http"]
+    told: list[str] = http["request_headers"].get("content-length", [])
+    coded = "content-encoding" in {*http["request_headers"], *http["request_other_headers"]}
+    whole = Blocker.REQUEST_INCOMPLETE not in call["export_blockers"]
+    recorded = call["request_sha256"] is not None and not any(
+        error["code"].startswith(_IMPORT) or error["code"] in _BODY_ERRORS for error in call["errors"]
+    )
+    if coded or not whole or not recorded or len(told) != 1 or not (told[0].isascii() and told[0].isdigit()):
+        return None
+    return int(told[0]) if len(told[0]) <= _MOST_DIGITS else None
 
 
 def check_context(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from roller_capture.integrity.findings import Finding
 from roller_capture.integrity.records import Seen
+from roller_capture.old_layouts import Layout
 from roller_capture.publication import CALLS, MANIFEST, RELATIONS
 from roller_capture.vocabulary import (
     CaptureStatus,
@@ -89,10 +90,23 @@ def check_manifest_members(manifest: Record, seen: Seen) -> Iterator[Finding]:
         yield Finding(MANIFEST, "coverage is complete although fewer outputs were observed than expected")
     if manifest["closed_at"] is None and manifest["capture_status"] == CaptureStatus.COMPLETE:
         yield Finding(MANIFEST, "the capture is complete although its recorder was never closed")
+    yield from (Finding(MANIFEST, text) for text in _origin(manifest))
     if "migrated_from" not in manifest:
         yield from _scope(manifest, seen)
     if "supersedes" not in manifest:
         yield from _retention(manifest, seen)
+
+
+def _origin(manifest: Record) -> Iterator[str]:
+    """What an attempt was made from: `prune` leaves none of `raw/`, and `migrate` names manifest and layout."""
+    layout = manifest.get("migrated_from")
+    if layout is not None and "supersedes" not in manifest:
+        yield "migrated_from, without the manifest that it was made from"
+    if layout is not None and layout not in set(Layout):
+        yield f"migrated_from {layout!r} is no layout"
+    pruned = "supersedes" in manifest and layout is None and not manifest["raw_retained"]
+    if pruned and manifest["debug_retention"] != DebugRetention.OFF:
+        yield f"pruned, with debug_retention {manifest['debug_retention']}"
 
 
 def _reasons(manifest: Record, seen: Seen) -> Iterator[str]:

@@ -30,7 +30,7 @@ def check_files(
         if not _is_safe(name, formal) or name == MANIFEST:
             yield Finding(MANIFEST, f"files names {name!r}, which is no path of a published file")
             continue
-        problem = _file_problem(attempt_dir / name, expected, rehash=rehash)
+        problem = _file_problem(f"{attempt_dir}/{name}", expected, rehash=rehash)
         if problem is not None:
             yield Finding(name, problem)
     if manifest["raw_retained"] != any(name.startswith(f"{RAW}/") for name in files):
@@ -47,7 +47,7 @@ def _is_safe(name: str, formal: Collection[str]) -> bool:
     return nameable and not any(part in ("", ".", "..") for part in parts) and (name in formal or parts[0] == RAW)
 
 
-def _file_problem(path: Path, expected: dict[str, Any], *, rehash: bool) -> str | None:
+def _file_problem(path: str, expected: dict[str, Any], *, rehash: bool) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -70,12 +70,14 @@ def _file_problem(path: Path, expected: dict[str, Any], *, rehash: bool) -> str 
 
 
 def _unlisted(attempt_dir: Path, listed: set[str]) -> Iterator[Finding]:
-    folders = {parent for name in listed for parent in map(str, Path(name).parents)}
-    for base, names, file_names in os.walk(attempt_dir):
-        relative = Path(base).relative_to(attempt_dir)
+    """With names as text: there are many, and paths as objects take as long as the hashes of small files."""
+    folders = {name[:end] for name in listed for end, letter in enumerate(name) if letter == "/"}
+    root = os.fspath(attempt_dir)
+    for base, names, file_names in os.walk(root):
+        inside = f"{base[len(root) :].strip('/')}/".lstrip("/")
         for name in list(names):
-            path = (relative / name).as_posix()
-            if (Path(base) / name).is_symlink():
+            path = f"{inside}{name}"
+            if os.path.islink(f"{base}/{name}"):  # noqa: PTH114 - see above
                 yield Finding(path, "is a link")
             elif path == WORK_DIR or path.startswith(STAGING_PREFIX):
                 yield Finding(path, "working files are left: run finalize again")
@@ -85,6 +87,6 @@ def _unlisted(attempt_dir: Path, listed: set[str]) -> Iterator[Finding]:
                 continue
             names.remove(name)
         for name in file_names:
-            path = (relative / name).as_posix()
+            path = f"{inside}{name}"
             if path not in listed:
                 yield Finding(path, "is not in the manifest")

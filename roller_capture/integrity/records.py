@@ -4,18 +4,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.call_heads import CallFile
+from roller_capture.calls_file import line_texts
 from roller_capture.integrity.call_facts import CallFacts, facts_of, identity_headers
-from roller_capture.integrity.context_rules import check_context, hash_contradictions
+from roller_capture.integrity.context_rules import check_context, hash_contradictions, length_contradictions
 from roller_capture.integrity.findings import Finding
+from roller_capture.integrity.form import call_form_problem
 from roller_capture.integrity.status_rules import contradictions
 from roller_capture.publication import CALLS, RELATIONS
-from roller_capture.published import call_lines
+from roller_capture.published import split_line
 from roller_capture.schemas import schema_findings
-from roller_capture.vocabulary import CaptureStatus, IdentityStatus, ParentCallStatus, Purpose
+from roller_capture.vocabulary import (
+    CallErrorCode,
+    CaptureStatus,
+    IdentityStatus,
+    ParentCallStatus,
+    Purpose,
+    ResponseCaptureStatus,
+)
 
 
 @dataclass(slots=True)
@@ -41,37 +50,51 @@ class Seen:
     receivers: list[tuple[int, str, str | None]] = field(default_factory=list)
     parents: list[tuple[int, str, dict[str, Any] | None]] = field(default_factory=list)
     calls: list[CallFacts] = field(default_factory=list)
+    without_file: list[str] = field(default_factory=list)
 
 
 class Line(NamedTuple):
-    """A call's line: where it stands, its number, its head, and the context's own text where it was read."""
+    """A call's line: where it stands, its number, its head, and the context's own text where it was read.
+
+    `form` is why it is not written as we write it, where that was looked at.
+    """
 
     where: str
     number: int
     head: dict[str, Any]
     context: memoryview | None
+    form: str | None = None
 
 
-def published_lines(path: Path, *, contexts: bool) -> Iterator[Line]:
-    """The lines of a file of calls. Raises `OSError`, and `json_text.JsonError` for a damaged line."""
+def published_lines(path: Path, *, contexts: bool, ours: bool = False, trust_lengths: bool = False) -> Iterator[Line]:
+    """The lines of a file of calls. Raises `OSError`, and `json_text.JsonError` for a damaged line.
+
+    `ours` also looks, with the contexts, whether they are written as we write them. `trust_lengths` is for a file of
+    this process's own making: its line ends are looked for where its heads say.
+    """
     if contexts:
-        for line in call_lines(path):
-            yield Line(f"{CALLS}:{line.number}", line.number, line.head, line.context)
+        for number, text in enumerate(line_texts(path), 1):
+            try:
+                record, context = split_line(text)
+            except json_text.JsonError as error:
+                raise json_text.JsonError(f"line {number}: {error}") from None
+            form = call_form_problem(text, record, context) if ours else None
+            yield Line(f"{CALLS}:{number}", number, record, context, form)
         return
-    # No length that the file tells is trusted.
     with CallFile(path) as calls:
-        for head in calls.heads(trust_lengths=False):
+        for head in calls.heads(trust_lengths=trust_lengths):
             if head.head is None or head.problem is not None:
                 raise json_text.JsonError(f"line {head.number}: {head.problem}")
             yield Line(f"{CALLS}:{head.number}", head.number, head.head, None)
 
 
 def check_calls(
-    lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, derived: bool, deep: bool
+    lines: Iterable[Line], manifest: dict[str, Any], seen: Seen, *, derived: bool, deep: bool, ours: bool = False
 ) -> Iterator[Finding]:
     """Each call by its schema and against the manifest; what the relations need is gathered in `seen`.
 
-    `derived` checks too that its statuses follow from what stands beside them. `deep` also parses the contexts.
+    `derived` checks too that its statuses follow from what stands beside them, and `ours` what only our own recorder
+    makes sure of. `deep` also parses the contexts.
     """
     participants = {item["participant_id"] for item in manifest["participants"]}
     sequences: set[int] = set()
@@ -85,6 +108,8 @@ def check_calls(
         yield from (Finding(where, problem) for problem in problems)
         if problems:
             continue
+        if line.form is not None:
+            yield Finding(where, line.form)
         call = line.head
         if call["call_id"] in seen.owners or call["sequence"] in sequences:
             yield Finding(where, "call_id or sequence is not unique")
@@ -100,11 +125,18 @@ def check_calls(
         _gather(call, line.number, seen)
         seen.calls.append(facts_of(call, line.number, headers))
         if line.context is not None:
-            if made_here or ("context_raw" not in call and call["context_exact"]):
-                yield from (Finding(where, message) for message in hash_contradictions(call, line.context))
-            if deep:
-                relations = seen.in_context.get(call["call_id"], ())
-                yield from check_context(call, line.context, where, relations, seen.provider_tools)
+            if made_here and ours:
+                yield from (Finding(where, message) for message in length_contradictions(call, line.context))
+            yield from _context_findings(line, line.context, seen, made_here=made_here, deep=deep)
+
+
+def _context_findings(line: Line, context: memoryview, seen: Seen, *, made_here: bool, deep: bool) -> Iterator[Finding]:
+    call = line.head
+    if made_here or ("context_raw" not in call and call["context_exact"]):
+        yield from (Finding(line.where, message) for message in hash_contradictions(call, context))
+    if deep:
+        relations = seen.in_context.get(call["call_id"], ())
+        yield from check_context(call, context, line.where, relations, seen.provider_tools)
 
 
 def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
@@ -124,8 +156,20 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
         seen.ambiguous.append(call_id)
     if call["identity_status"] == IdentityStatus.UNATTRIBUTED:
         seen.unattributed.add(call_id)
+    if call["response_path"] is None and _has_response(call):
+        seen.without_file.append(call_id)
     if call["purpose"] not in (Purpose.AGENT, Purpose.UNKNOWN):
         seen.side_calls.add(call_id)
+
+
+_LOST: Final = frozenset({CallErrorCode.BODY_FILE_MISSING, CallErrorCode.DISK_ERROR, CallErrorCode.RECORDER_ERROR})
+
+
+def _has_response(call: dict[str, Any]) -> bool:
+    """Whether bytes of an answer were recorded, that is, there is a file of them where `raw/` is."""
+    codes = {error["code"] for error in call["errors"]}
+    lost = codes & _LOST or any(code.startswith("import_") for code in codes)
+    return call["response_capture_status"] != ResponseCaptureStatus.MISSING and not lost
 
 
 def check_relations(

@@ -12,7 +12,14 @@ from typing import Any, Final
 from roller_capture.integrity.findings import Finding
 from roller_capture.integrity.records import Seen
 from roller_capture.publication import CALLS, MANIFEST, RELATIONS
-from roller_capture.vocabulary import BoundBy, DeliveryKind, EvidenceKind, ExecutionStatus, RelationType, Role
+from roller_capture.vocabulary import (
+    BoundBy,
+    DeliveryKind,
+    EvidenceKind,
+    ExecutionStatus,
+    RelationType,
+    Role,
+)
 
 Record = dict[str, Any]
 
@@ -42,6 +49,7 @@ _LOCATOR: Final = re.compile(r"line:[1-9]\d*(?: [a-z_]+:\S+)*|json:(?:/.*)?|row:
 def check_relation_rules(manifest: Record, seen: Seen) -> Iterator[Finding]:
     """What one relation says of another, of a call, or of its child."""
     yield from _children(manifest, seen)
+    yield from _twins(seen)
     native = {_fingerprint(relation, relation["type"]) for _, relation in seen.records}
     answers: dict[str | None, list[str | None]] = defaultdict(list)
     for call in seen.calls:
@@ -86,6 +94,15 @@ def _children(manifest: Record, seen: Seen) -> Iterator[Finding]:
     for child, (delegation, status) in ends.items():
         if delegation == last[child] and children[child]["execution_status"] != status:
             yield Finding(MANIFEST, f"execution_status of {child} is not that of its last end in {RELATIONS}")
+
+
+def _twins(seen: Seen) -> Iterator[Finding]:
+    """Each record stands there once."""
+    said: dict[str, int] = {}
+    for number, relation in seen.records:
+        twin = said.setdefault(json.dumps({**relation, "relation_id": None}, sort_keys=True), number)
+        if twin != number:
+            yield Finding(f"{RELATIONS}:{number}", f"says the same as line {twin}")
 
 
 def _fingerprint(relation: Record, kind: str) -> str:

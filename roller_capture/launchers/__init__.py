@@ -17,7 +17,30 @@ from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
 from roller_capture.vocabulary import Protocol as ModelProtocol
 
-__all__ = ["HarnessCommand", "HarnessService", "LaunchSettings", "Launcher", "LauncherTraits", "find_launcher"]
+__all__ = [
+    "ByHand",
+    "HarnessCommand",
+    "HarnessService",
+    "LaunchSettings",
+    "Launcher",
+    "LauncherTraits",
+    "find_launcher",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """How a harness is recorded that the user starts (`roller-capture hooks NAME`), a line each; what is to be typed is
+    indented, words in capitals stand for what only the user knows, `{path}` for where our hook is.
+
+    `setup` comes before the recorder is started and `work` after it; below `logs` are the native logs then. `hook` is
+    the file or folder of our hook below `hooks/`; empty where the harness's own headers and logs say who made a call.
+    """
+
+    work: tuple[str, ...]
+    logs: str
+    setup: tuple[str, ...] = ()
+    hook: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +51,8 @@ class LauncherTraits:
     puts the pinned versions; `install_hint` says in one clause how to get it. `key_variables` are the environment
     variables in which the harness takes a credential, the usual one first. `session_headers` are the request headers,
     in lower case, whose values name sessions: only sessions seen there, or announced by the harness, are copied.
-    `needs_model`: it has no model of its own, so `--model` has to name one.
+    `needs_model`: it has no model of its own, so `--model` has to name one. `by_hand` is for users who do without
+    `collect`.
     """
 
     executable: str
@@ -39,6 +63,7 @@ class LauncherTraits:
     profiles: tuple[str, ...]
     key_variables: tuple[str, ...]
     session_headers: tuple[str, ...]
+    by_hand: ByHand
     needs_model: bool = False
 
 

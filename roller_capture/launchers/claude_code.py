@@ -20,7 +20,7 @@ from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.claude_code_arguments import check_arguments, chooses_permissions
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
@@ -33,6 +33,15 @@ _QUIET: Final = (
 )
 _VERSION: Final = re.compile(r"^(\d+\.\d+\.\d+\S*) \(Claude Code\)", re.MULTILINE)
 _LONGEST_STDOUT_LINE: Final = 16 * 1024 * 1024
+
+
+_BY_HAND: Final = ByHand(
+    work=(
+        "work as always, with the proxy as base URL (and ANTHROPIC_API_KEY, where you are not logged in); for example:",
+        "  ANTHROPIC_BASE_URL=http://127.0.0.1:PORT claude -p 'PROMPT'",
+    ),
+    logs="~/.claude",
+)
 
 
 class ClaudeCodeLauncher:
@@ -50,6 +59,7 @@ class ClaudeCodeLauncher:
         profiles=(),
         key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         session_headers=(SESSION_HEADER,),
+        by_hand=_BY_HAND,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:

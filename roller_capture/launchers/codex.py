@@ -22,7 +22,7 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.refusal import refusal
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
@@ -61,6 +61,25 @@ _THE_INPUT: Final = "-"
 _SANDBOX_FLAGS: Final = ("-s", "--sandbox", "--approve-for-me", "--dangerously-bypass-approvals-and-sandbox")
 
 
+_BY_HAND: Final = ByHand(
+    setup=(
+        "put into ~/.codex/config.toml:",
+        '  model = "MODEL"',
+        '  model_provider = "recorded"',
+        "  [model_providers.recorded]",
+        '  name = "recorded"',
+        '  base_url = "http://127.0.0.1:PORT/v1"',
+        '  wire_api = "responses"',
+        '  env_key = "OPENAI_API_KEY"',
+    ),
+    work=(
+        "work as always, for example:",
+        "  codex exec --skip-git-repo-check 'PROMPT'",
+    ),
+    logs="~/.codex",
+)
+
+
 class CodexLauncher:
     """See `roller_capture.launchers.Launcher`."""
 
@@ -76,6 +95,7 @@ class CodexLauncher:
         profiles=(REVIEW,),
         key_variables=("OPENAI_API_KEY", "CODEX_API_KEY"),
         session_headers=(THREAD_HEADER, *RELATIVE_HEADERS),
+        by_hand=_BY_HAND,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.refusal import refusal
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
@@ -61,6 +61,16 @@ _TAKEN: Final = ("--patch", "--max-tokens")
 """Options that may be given, each with a value: a file of changes to the configuration, and a limit for answers."""
 
 
+_BY_HAND: Final = ByHand(
+    work=(
+        "work as always, with a home that dsh wants to be told, and the proxy as base URL (without /v1); for example:",
+        "  DSH_HOME=~/.dsh DEEPSEEK_BASE_URL=http://127.0.0.1:PORT dsh --profile headless -- 'PROMPT'",
+        "add DSH_PERMISSION_MODE=danger-full-access where nobody is there to approve what it runs",
+    ),
+    logs="~/.dsh",
+)
+
+
 class DeepSeekLauncher:
     """See `roller_capture.launchers.Launcher`."""
 
@@ -76,6 +86,7 @@ class DeepSeekLauncher:
         profiles=(DEFAULT_PROFILE, "sdk", _HEADLESS),
         key_variables=("DEEPSEEK_API_KEY",),
         session_headers=(SESSION_HEADER, RESPONSES_SESSION_HEADER),
+        by_hand=_BY_HAND,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.adapters.native_values import as_id
 from roller_capture.capture_protocol import Gap
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
 
 _STDIN: Final = "stdin"
@@ -28,6 +28,18 @@ _FINGERPRINT: Final = (
 )
 """A program of one's own has no version to ask for, and must not be run without a prompt: its content stands for it."""
 _VERSION: Final = re.compile(r"program ([0-9a-f]{16})")
+
+
+_BY_HAND: Final = ByHand(
+    work=(
+        "let the agent send x-roller-session with every call, and call the proxy (ANTHROPIC_BASE_URL has no /v1):",
+        "  mkdir -p agent-log",
+        "  export OPENAI_BASE_URL=http://127.0.0.1:PORT/v1 ANTHROPIC_BASE_URL=http://127.0.0.1:PORT",
+        "  ROLLER_MODEL=MODEL ROLLER_EVENTS=\"$PWD/agent-log/roller-events.jsonl\" ./my_agent.py 'PROMPT'",
+        "without such a log, leave --native out in what follows",
+    ),
+    logs="agent-log",
+)
 
 
 class GenericLauncher:
@@ -42,6 +54,7 @@ class GenericLauncher:
         profiles=("argument", _STDIN),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=(SESSION,),
+        by_hand=_BY_HAND,
     )
 
     def check_arguments(self, arguments: Sequence[str]) -> None:

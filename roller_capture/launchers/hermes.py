@@ -26,7 +26,7 @@ from roller_capture.adapters.native_jsonl import read_lines
 from roller_capture.adapters.native_values import as_id
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.hermes_configuration import API_MODES, PLUGIN, configuration_of, split_arguments
 from roller_capture.launchers.refusal import no_model
 from roller_capture.shipped import shipped_path
@@ -46,6 +46,27 @@ _CHECK_SECONDS: Final = 60
 _LONGEST_STDOUT_LINE: Final = 64 * 1024 * 1024
 
 
+_BY_HAND: Final = ByHand(
+    setup=(
+        "install it:",
+        "  mkdir -p ~/.hermes/plugins && roller-capture hooks hermes --install ~/.hermes/plugins",
+        "put into ~/.hermes/config.yaml (with api_mode: anthropic_messages, base_url has no /v1):",
+        "  plugins: {{enabled: [roller_capture]}}",
+        "  model: {{provider: recorded, default: MODEL}}",
+        "  providers:",
+        "    recorded:",
+        "      {{base_url: 'http://127.0.0.1:PORT/v1', key_env: OPENAI_API_KEY, api_mode: chat_completions}}",
+        "set no other provider there (fallback_providers, delegation.base_url): its calls would not be recorded",
+    ),
+    work=(
+        "work as always, for example:",
+        "  hermes -z 'PROMPT'",
+    ),
+    logs="~/.hermes",
+    hook=("hermes", "roller_capture"),
+)
+
+
 class HermesLauncher:
     """See `roller_capture.launchers.Launcher`."""
 
@@ -61,6 +82,7 @@ class HermesLauncher:
         profiles=(),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=(SESSION_HEADER,),
+        by_hand=_BY_HAND,
         needs_model=True,
     )
 

@@ -20,7 +20,7 @@ from roller_capture.adapters.openclaw.home import HOOK_LOG, STATE_DIR, copy_reco
 from roller_capture.adapters.openclaw.identity import SESSION_HEADER
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.environment import harness_environment
 from roller_capture.launchers.openclaw_gateway import Gateway
 from roller_capture.launchers.openclaw_output import documents, documents_in
@@ -56,6 +56,35 @@ _QUIET: Final[Mapping[str, str]] = {
 }
 
 
+_BY_HAND: Final = ByHand(
+    setup=(
+        "put into ~/.openclaw/openclaw.json (with api: anthropic-messages, baseUrl has no /v1):",
+        '  {{"models": {{"providers": {{"roller": {{"api": "openai-completions",',
+        '      "baseUrl": "http://127.0.0.1:PORT/v1", "apiKey": "${{OPENAI_API_KEY}}",',
+        '      "models": [{{"id": "MODEL", "name": "MODEL"}}] }} }} }},',
+        '    "agents": {{"defaults": {{"model": {{"primary": "roller/MODEL"}} }} }},',
+        '    "tools": {{"profile": "coding", "toolSearch": false}},',
+        '    "gateway": {{"mode": "local"}},',
+        '    "plugins": {{"load": {{"paths": ["{path}"]}},',
+        '      "entries": {{"roller-headers": {{"enabled": true}} }} }} }}',
+        "add roller-headers to the list plugins.allow where there is one; this must say that it is loaded:",
+        "  openclaw plugins inspect roller-headers --runtime",
+    ),
+    work=(
+        "stop a gateway that is running; then work as always, but without --local and --model; for example:",
+        '  export OPENCLAW_GATEWAY_TOKEN="$(openssl rand -hex 16)"',
+        "  ROLLER_HOOK_LOG=~/.openclaw/roller-hook.jsonl openclaw gateway run > gateway.log 2>&1 &",
+        "  until grep -q 'gateway.*ready.\\{{0,5\\}}$' gateway.log || ! kill -0 $!; do sleep 1; done",
+        "  openclaw agent --session-id \"recorded-$(date +%s)\" --message 'PROMPT'",
+        "  # until every subtask has ended, and its result was delivered; only then stop the gateway",
+        "  while openclaw tasks --json | grep -qE '\"(queued|running|pending|session_queued)\"'; do sleep 2; done",
+        "  kill $!; wait",
+    ),
+    logs="~/.openclaw",
+    hook=("openclaw",),
+)
+
+
 class OpenClawLauncher:
     """See `roller_capture.launchers.Launcher`."""
 
@@ -71,6 +100,7 @@ class OpenClawLauncher:
         profiles=_PROFILES,
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=(SESSION_HEADER,),
+        by_hand=_BY_HAND,
         needs_model=True,
     )
 

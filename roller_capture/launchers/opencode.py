@@ -25,7 +25,7 @@ from roller_capture.adapters.opencode.identity import SESSION_HEADERS
 from roller_capture.adapters.opencode.store import extract_to
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.binaries import find_binary
 from roller_capture.launchers.opencode_project import PLUGIN_PACKAGE, folders_to_install_in
 from roller_capture.launchers.opencode_service import OpenCodeService, attached_url, server_environment
@@ -85,6 +85,22 @@ _REFUSED: Final[Mapping[str, str]] = {
 """Arguments of the user that are refused, and why."""
 
 
+_BY_HAND: Final = ByHand(
+    setup=(
+        "put into ~/.config/opencode/opencode.json (@ai-sdk/anthropic for Messages, @ai-sdk/openai for Responses):",
+        '  {{"plugin": ["file://{path}"], "model": "recorded/MODEL", "small_model": "recorded/MODEL",',
+        '    "provider": {{"recorded": {{"npm": "@ai-sdk/openai-compatible", "models": {{"MODEL": {{}}}},',
+        '      "options": {{"baseURL": "http://127.0.0.1:PORT/v1", "apiKey": "{{env:OPENAI_API_KEY}}"}}}}}}}}',
+    ),
+    work=(
+        "work as always, but never with --pure, which turns the hook off; for example:",
+        "  opencode run 'PROMPT'",
+    ),
+    logs="~/.local/share/opencode",
+    hook=("opencode", _HOOK),
+)
+
+
 class OpenCodeLauncher:
     """See `roller_capture.launchers.Launcher`.
 
@@ -104,6 +120,7 @@ class OpenCodeLauncher:
         profiles=(NESTED, BACKGROUND),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=SESSION_HEADERS,
+        by_hand=_BY_HAND,
         needs_model=True,
     )
 

@@ -23,7 +23,7 @@ from roller_capture.adapters.pi.locate import find_logs, is_file_name
 from roller_capture.adapters.pi.session_log import COMPLETED_REASONS
 from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
-from roller_capture.launchers import HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
+from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.refusal import no_model, refusal
 from roller_capture.shipped import shipped_path
 from roller_capture.vocabulary import AttemptErrorCode, Protocol
@@ -77,6 +77,21 @@ _REFUSED: Final[Mapping[str, str]] = {
 """Arguments of the user that are refused, and why. Pi's short options are words of their own (`-nc`)."""
 
 
+_BY_HAND: Final = ByHand(
+    setup=(
+        "put into ~/.pi/agent/models.json (with api: anthropic-messages, baseUrl has no /v1):",
+        '  {{"providers": {{"recorded": {{"baseUrl": "http://127.0.0.1:PORT/v1", "api": "openai-completions",',
+        '    "apiKey": "$OPENAI_API_KEY", "models": [{{"id": "MODEL"}}]}}}}}}',
+    ),
+    work=(
+        "start each session with the hook, for example:",
+        "  pi -e '{path}' --provider recorded --model MODEL -p 'PROMPT'",
+    ),
+    logs="~/.pi",
+    hook=("pi", "roller-capture.js"),
+)
+
+
 class PiLauncher:
     """See `roller_capture.launchers.Launcher`."""
 
@@ -92,6 +107,7 @@ class PiLauncher:
         profiles=(),
         key_variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         session_headers=SESSION_HEADERS,
+        by_hand=_BY_HAND,
         needs_model=True,
     )
 

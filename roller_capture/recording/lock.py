@@ -1,5 +1,6 @@
 """The lock of a working folder: one recorder or one finalizer at a time."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -23,8 +24,14 @@ class Lock:
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Frees the lock; a second call does nothing."""
+        """Frees the lock; a second call does nothing.
+
+        By a word of its own: a child that another thread has just forked holds the descriptor too, until it runs its
+        program.
+        """
         if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -3,6 +3,7 @@
 This is what `validate RUN_DIR` says, and what Resume decides by (`roller_capture.runs.gate`).
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,7 @@ from roller_capture.publication import FORMAL_FILES, MANIFEST, RAW, STAGING_PREF
 from roller_capture.published import read_manifest
 from roller_capture.replay import validate_published
 from roller_capture.runs import old_trajectories
+from roller_capture.runs.agreement import disagreements
 from roller_capture.runs.books import (
     CAPTURE,
     SAMPLE_FILE,
@@ -22,12 +24,11 @@ from roller_capture.runs.books import (
     UNCAPTURED,
     AttemptEntry,
     Sample,
-    SampleState,
     hash_problem,
     manifest_digest,
     read_sample,
 )
-from roller_capture.runs.configuration import RUN_FILE, RunDocument, RunMode, read_run
+from roller_capture.runs.configuration import RUN_FILE, RunDocument, RunMode, impossible, read_run
 from roller_capture.runs.samples_file import id_problem
 from roller_capture.runs.stored import DamagedError
 from roller_capture.working_files import WORK_DIR
@@ -125,7 +126,7 @@ def check_run(
         run = read_run(run_dir)
     except DamagedError as error:
         return RunReport(run_dir, None, [Finding(RUN_FILE, error.problem)])
-    report = RunReport(run_dir, run)
+    report = RunReport(run_dir, run, [Finding(RUN_FILE, text) for text in impossible(run)])
     folders = list(_sample_folders(run_dir, report))
     seen: dict[str, str] = {}
     reports = checks(folders, run) if checks else (check_sample(folder, run, deep=deep) for folder in folders)
@@ -145,7 +146,12 @@ def _sample_folders(run_dir: Path, report: RunReport) -> Iterator[Path]:
     if samples.is_symlink() or (samples.exists() and not samples.is_dir()):
         report.findings.append(Finding(SAMPLES, "is no folder, but a link or a file"))
         return
-    for path in sorted(samples.iterdir()) if samples.exists() else ():
+    try:
+        paths = sorted(samples.iterdir()) if samples.exists() else []
+    except OSError as error:
+        report.findings.append(Finding(SAMPLES, f"cannot be read ({error.strerror})"))
+        return
+    for path in paths:
         if path.name.startswith("."):  # what an interrupted write left, and what file managers leave
             continue
         if id_problem(path.name) is not None:
@@ -158,11 +164,22 @@ def _is_unbegun(folder: Path) -> bool:
     """Made for a sample whose books were not yet written when `collect` was killed: it is as if it were not there."""
     if folder.is_symlink() or not folder.is_dir():
         return False
-    return all(path.name.startswith(f".{SAMPLE_FILE}.") for path in folder.iterdir())
+    try:
+        return all(path.name.startswith(f".{SAMPLE_FILE}.") for path in folder.iterdir())
+    except OSError:  # whoever checks it says so
+        return False
 
 
 def check_sample(folder: Path, run: RunDocument, *, deep: bool = False) -> SampleReport:
-    """Checks one sample: books, hashes, attempts."""
+    """Checks one sample: books, hashes, attempts. A folder that this user must not look into is a finding, too."""
+    try:
+        return _check_sample(folder, run, deep=deep)
+    except OSError as error:
+        place = _within(folder, Path(error.filename)) if isinstance(error.filename, str) else ""
+        return SampleReport(folder, None, [Finding(place, f"cannot be read ({error.strerror})")])
+
+
+def _check_sample(folder: Path, run: RunDocument, *, deep: bool) -> SampleReport:
     try:
         sample = read_sample(folder, run.mode)
     except DamagedError as error:
@@ -187,7 +204,7 @@ def check_sample(folder: Path, run: RunDocument, *, deep: bool = False) -> Sampl
 
 
 def _within(folder: Path, path: Path) -> str:
-    return "" if path == folder else path.relative_to(folder).as_posix()
+    return "" if path == folder or not path.is_relative_to(folder) else path.relative_to(folder).as_posix()
 
 
 def _attempt_folders(folder: Path) -> list[Path]:
@@ -213,14 +230,23 @@ def check_attempt(place: Path, entry: AttemptEntry | None, run: RunDocument, *, 
     findings = validate_published(place, deep=deep)
     leftovers = [finding for finding in findings if _UNFINISHED_CLEANUP in finding.message]
     report = AttemptReport(place, entry, AttemptStatus.INVALID, [item for item in findings if item not in leftovers])
+    report.digest = _digest(place)
+    problem = hash_problem(entry, report.digest) if entry is not None and report.digest is not None else None
+    if problem is not None:  # first, since it is the surest
+        report.findings.insert(0, Finding(MANIFEST, problem))
     if report.findings:
         return report
     report.manifest = _known_manifest(place)
-    report.digest = manifest_digest(place)
-    report.findings += _disagreements(report, run)
+    report.findings += disagreements(report.manifest, entry, run)
     if not report.findings:
         report.status = AttemptStatus.UNFINISHED if leftovers else AttemptStatus.VALID
     return report
+
+
+def _digest(place: Path) -> str | None:
+    with contextlib.suppress(OSError):  # that is a finding already
+        return manifest_digest(place)
+    return None
 
 
 def _without_manifest(place: Path, entry: AttemptEntry | None) -> AttemptReport:
@@ -250,30 +276,6 @@ def _known_manifest(place: Path) -> dict[str, Any]:
 def _is_ours(name: str) -> bool:
     """What a recorder, or a publication that was cut off, leaves in an attempt."""
     return name in (WORK_DIR, RAW, *FORMAL_FILES) or name.startswith(STAGING_PREFIX)
-
-
-def _disagreements(report: AttemptReport, run: RunDocument) -> Iterator[Finding]:
-    """Between a valid attempt and what run and sample say of it."""
-    manifest, entry = report.manifest, report.entry
-    assert manifest is not None
-    assert report.digest is not None
-    name = manifest["harness"]["name"]
-    if name != run.harness.name:
-        yield Finding(MANIFEST, f"harness is {name}, the run's is {run.harness.name}")
-    if entry is None:
-        return
-    problem = hash_problem(entry, report.digest)
-    if problem is not None:
-        yield Finding(MANIFEST, problem)
-        return
-    if entry.capture_status is None:
-        return
-    if entry.capture_status != manifest["capture_status"]:
-        said = f"{SAMPLE_FILE} says capture {entry.capture_status}"
-        yield Finding(MANIFEST, f"capture_status is {manifest['capture_status']}, but {said}")
-    if entry.state is not SampleState.of(manifest["execution_status"]):
-        said = f"{SAMPLE_FILE} says {entry.state}"
-        yield Finding(MANIFEST, f"execution_status is {manifest['execution_status']}, but {said}")
 
 
 def _check_unique(sample: SampleReport, seen: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from roller_capture.vocabulary import DebugRetention, Protocol
 
 RUN_FORMAT: Final = "roller.run/v1"
 RUN_FILE: Final = "run.json"
+HOST_NETWORK: Final = "host"
 
 
 class RunMode(StrEnum):
@@ -125,6 +126,17 @@ class RunConfiguration:
 def read_run(run_dir: Path) -> RunDocument:
     """run.json. Raises `RollerError` when it is missing, damaged, or edited into something else."""
     return read_stored(run_dir / RUN_FILE, RunDocument)
+
+
+def impossible(run: RunDocument) -> Iterator[str]:
+    """What no captured run says of itself: capturing needs each of these (protocol, "Enabling")."""
+    if run.mode is RunMode.CAPTURED:
+        if run.api_base is None:
+            yield "mode is captured, without an api_base"
+        if run.network != HOST_NETWORK:
+            yield f"mode is captured, with network {run.network}"
+        if not run.wire_trace:
+            yield "mode is captured, without wire_trace"
 
 
 def differences(run: RunDocument, now: RunConfiguration) -> Iterator[str]:

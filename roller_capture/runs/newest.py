@@ -6,13 +6,14 @@ from pathlib import Path
 
 from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, read_sample
 from roller_capture.runs.configuration import RunMode
+from roller_capture.runs.stored import DamagedError
 
 
 def superseded(attempts: Sequence[Path]) -> frozenset[Path]:
     """Those of the attempts that were made again: a newer one of their sample is among them, too.
 
-    An attempt outside of a run has no books, and one that they do not know is nobody's predecessor. Raises
-    `RollerError` for a sample of several attempts whose books are damaged.
+    An attempt outside of a run has no books, and one that they do not know is nobody's predecessor. Damaged books
+    choose none: whoever opens the attempts of such a sample refuses them all (`outside_books.books_findings`).
     """
     by_sample = groupby(sorted(attempts), key=lambda attempt: attempt.parent)
     return frozenset(path for folder, found in by_sample for path in _older(folder, list(found)))
@@ -21,6 +22,9 @@ def superseded(attempts: Sequence[Path]) -> frozenset[Path]:
 def _older(folder: Path, attempts: Sequence[Path]) -> Iterator[Path]:
     if len(attempts) < 2 or folder.name != CAPTURE or not (folder.parent / SAMPLE_FILE).exists():
         return
-    known = [entry.name for entry in read_sample(folder.parent, RunMode.CAPTURED).attempts]
+    try:
+        known = [entry.name for entry in read_sample(folder.parent, RunMode.CAPTURED).attempts]
+    except DamagedError:
+        return
     ordered = sorted((path for path in attempts if path.name in known), key=lambda path: known.index(path.name))
     yield from ordered[:-1]

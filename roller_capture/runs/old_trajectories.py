@@ -61,11 +61,23 @@ def mixed_steps(sample: Path, attempts: Collection[Path]) -> Iterator[Finding]:
 
 def advice(sample: Path, run_dir: Path) -> str:
     """What the protocol says to do: a new run directory, or offline re-projection on a copy."""
+    again = "it was collected by an older version: collect it again with a new --run-dir"
+    if not any(_keeps_raw(attempt) for attempt in sorted((sample / CAPTURE).glob("attempt-*"))):
+        return f"{again}: no attempt of it has the raw/ that roller-capture migrate --from-raw would project anew"
     return (
-        "it was collected by an older version: collect it again with a new --run-dir, or, to keep its results, project "
+        f"{again}, or, to keep its results, project "
         f"a copy anew, offline, and validate that: roller-capture migrate --from-raw {shlex.quote(str(sample))} "
         f"--output COPY (do not edit the old trajectory and go on with {run_dir})"
     )
+
+
+def _keeps_raw(attempt: Path) -> bool:
+    """Whether `migrate --from-raw` can derive it anew."""
+    try:
+        manifest = read_manifest(attempt)
+    except RollerError:
+        return False
+    return layout_of(attempt, manifest) is Layout.CURRENT and manifest.get("raw_retained") is True
 
 
 def _documents(sample: Path, attempts: Collection[Path]) -> Iterator[Path]:

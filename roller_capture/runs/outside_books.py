@@ -5,12 +5,27 @@ An attempt that belongs to no run has no books: then there is nothing to say and
 
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from roller_capture import json_text
-from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, SampleState, hash_problem, read_sample
-from roller_capture.runs.configuration import RunMode
+from roller_capture.errors import RollerError
+from roller_capture.integrity import Finding
+from roller_capture.publication import MANIFEST
+from roller_capture.published import read_manifest
+from roller_capture.runs.agreement import disagreements
+from roller_capture.runs.books import (
+    CAPTURE,
+    SAMPLE_FILE,
+    SAMPLES,
+    SampleState,
+    hash_problem,
+    manifest_digest,
+    read_sample,
+)
+from roller_capture.runs.configuration import RUN_FILE, RunMode, read_run
 from roller_capture.runs.stored import DamagedError, write_json
+from roller_capture.schemas import schema_findings
 
 
 def recorded_hash_problem(attempt: Path, digest: str) -> str | None:
@@ -27,6 +42,38 @@ def recorded_hash_problem(attempt: Path, digest: str) -> str | None:
     if entry is None:
         return f"{sample.file} knows of no {attempt.name}"
     return hash_problem(entry, digest)
+
+
+def books_findings(attempt: Path) -> list[Finding]:
+    """What a run's books and configuration say against a published attempt of it, however it was reached.
+
+    Empty for one that belongs to no run, and for one whose manifest cannot be read: that is a finding of its own.
+    """
+    attempt = attempt.resolve()
+    try:
+        problem = recorded_hash_problem(attempt, manifest_digest(attempt))
+    except OSError:
+        return []
+    return list(_disagreements(attempt)) if problem is None else [Finding(MANIFEST, problem)]
+
+
+def _disagreements(attempt: Path) -> Iterator[Finding]:
+    """Of an attempt that its sample's books know, if there are any."""
+    folder = attempt.parent.parent
+    run_dir = folder.parent.parent
+    if attempt.parent.name != CAPTURE or folder.parent.name != SAMPLES or not (run_dir / RUN_FILE).exists():
+        return
+    try:
+        run = read_run(run_dir)
+        sample = read_sample(folder, run.mode)
+        manifest = read_manifest(attempt)
+    except RollerError as error:
+        yield Finding(MANIFEST, f"its run cannot be used: {error}")
+        return
+    if any(schema_findings("roller.capture.v1.json", manifest)):  # of an earlier layout, or a finding of its own
+        return
+    entry = next((entry for entry in sample.attempts if entry.name == attempt.name), None)
+    yield from disagreements(manifest, entry, run)
 
 
 def note_publication(attempt: Path, digest: str) -> None:

@@ -3,6 +3,7 @@ here, or refused in one line that names the file."""
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -73,11 +74,29 @@ def read_stored(path: Path, kind: type[Document]) -> Document:
         raise DamagedError(path, f"cannot be read ({reason})") from None
     try:
         json_text.parse(data)  # its bounds on depth hold here too
+        _refuse_twice(data)
         return kind.model_validate_json(data)
     except json_text.JsonError as error:
         raise DamagedError(path, f"is no JSON ({error})") from None
     except ValidationError as error:
         raise DamagedError(path, _first_problem(error)) from None
+
+
+def _refuse_twice(data: bytes) -> None:
+    """Of a member that stands there twice, some readers take the first one and some the last. Raises `JsonError`."""
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in found if names.count(name) > 1)
+            raise json_text.JsonError(f"{twice[:60]!r} is there twice")
+        return found
+
+    try:
+        json.loads(data, object_pairs_hook=members, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise json_text.JsonError("nested too deep") from None
 
 
 def _first_problem(error: ValidationError) -> str:

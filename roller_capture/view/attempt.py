@@ -19,6 +19,7 @@ from roller_capture.publication import CALLS, MANIFEST, RELATIONS
 from roller_capture.published import (
     calls_path,
     expanded_size,
+    how_to_restore,
     is_regular_file,
     read_manifest,
     relation_lines,
@@ -26,6 +27,8 @@ from roller_capture.published import (
 )
 from roller_capture.schemas import schema_findings
 from roller_capture.view.provider_words import Tokens, finish_word, token_counts
+from roller_capture.view.run_end import RunEnd, run_end
+from roller_capture.view.stopped import stopped_by_collect
 from roller_capture.vocabulary import ExportStatus
 
 _LONGEST: Final = 1e15
@@ -67,13 +70,16 @@ class Call:
 
 @dataclass(slots=True)
 class Attempt:
-    """A published attempt. `findings` are (file, what is wrong); `lifecycle` is `None` in old records."""
+    """A published attempt. `findings` are (file, what is wrong); `lifecycle` is `None` in old records; `stopped` says
+    that `collect` itself has stopped the harness, `end` how the run ended when it did not end well."""
 
     path: Path
     manifest: dict[str, Any]
     calls: list[Call] = field(default_factory=list)
     relations: list[dict[str, Any]] = field(default_factory=list)
     findings: list[tuple[str, str]] = field(default_factory=list)
+    stopped: bool = False
+    end: RunEnd | None = None
 
     @property
     def lifecycle(self) -> dict[str, Any] | None:
@@ -99,6 +105,8 @@ def load_attempt(path: Path) -> Attempt:
     if layout is not Layout.CURRENT:
         return _load_old(path, layout, manifest)
     attempt = Attempt(path, _checked_manifest(path, manifest))
+    attempt.stopped = stopped_by_collect(path, attempt.manifest)
+    attempt.end = run_end(path, attempt.manifest)
     _check_size(attempt, calls_path(path, manifest).name)
     _check_size(attempt, RELATIONS)
     _load_calls(attempt)
@@ -113,7 +121,9 @@ def finding_lines(attempt: Attempt) -> list[str]:
 
 
 def _what_to_do(path: Path) -> str:
-    return f"run roller-capture validate {shlex.quote(str(path))}"
+    return (
+        f"run roller-capture validate {shlex.quote(str(path))} to see all that is damaged, and {how_to_restore(path)}"
+    )
 
 
 def _read_manifest(path: Path) -> tuple[dict[str, Any], Layout]:
@@ -151,7 +161,8 @@ def _load_old(path: Path, layout: Layout, manifest: dict[str, Any]) -> Attempt:
             problem = next(schema_findings("roller.relation.v1.json", relation), None)
             _take_relation(attempt, known, f"{RELATIONS}:{number}", relation, problem)
     except (OSError, json_text.JsonError, KeyError, TypeError, ValueError) as error:
-        raise RollerError(f"{path}: an attempt of layout {layout} that cannot be read ({error})") from None
+        damage = f"an attempt of layout {layout} that cannot be read ({error})"
+        raise RollerError(f"{path}: {damage}: {how_to_restore(path)}") from None
     if not old.has_lifecycle:
         del attempt.manifest["lifecycle"]
     _check_owners(attempt)

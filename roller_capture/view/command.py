@@ -8,15 +8,23 @@ from typing import Any, Final, TextIO
 
 from roller_capture import json_text
 from roller_capture.errors import RollerError
-from roller_capture.published import find_attempts, is_attempt
+from roller_capture.paths import named
+from roller_capture.published import UnreadableError, find_attempts, is_attempt
 from roller_capture.terminal import progress, say
 from roller_capture.view.attempt import finding_lines, load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
 from roller_capture.view.json_form import attempt_document
 from roller_capture.view.outline import Outline
-from roller_capture.view.overview import HEADER, Row, summarise, table_rows
-from roller_capture.view.rendering import least_width, plain_lines, rich_trees, table_lines, terminal_console
+from roller_capture.view.overview import HEADER, Row, find_superseded, summarise, table_rows, unusable
+from roller_capture.view.rendering import (
+    fitting_table,
+    least_width,
+    plain_lines,
+    rich_trees,
+    table_lines,
+    terminal_console,
+)
 
 _MOST_FINDINGS: Final = 10
 _SHOW_PROGRESS_FROM: Final = 20
@@ -43,13 +51,14 @@ def view(
     if stream is None:
         raise RollerError("the output could not be written: it is closed")
     output = _Output(stream, width=width, color=color)
+    unreadable: list[UnreadableError] = []
     try:
-        attempts = find_attempts(path)
+        attempts = find_attempts(path, unreadable)
     except OSError as error:  # no permission, a name that is too long
         raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
     if attempts == [path] and is_attempt(path):
         return _view_attempt(path, output, json_output=json_output, evidence=evidence, calls=calls)
-    return _view_folder(path, attempts, output, json_output=json_output)
+    return _view_folder(path, attempts, unreadable, output, json_output=json_output)
 
 
 def _view_attempt(path: Path, output: "_Output", *, json_output: bool, evidence: bool, calls: bool) -> int:
@@ -67,22 +76,26 @@ def _view_attempt(path: Path, output: "_Output", *, json_output: bool, evidence:
     return _tell(finding_lines(attempt))
 
 
-def _view_folder(path: Path, attempts: list[Path], output: "_Output", *, json_output: bool) -> int:
+def _view_folder(
+    path: Path, attempts: list[Path], unreadable: list[UnreadableError], output: "_Output", *, json_output: bool
+) -> int:
+    older, problems = find_superseded(attempts)
     rows: list[Row] = []
-    with progress(f"view {path}") if len(attempts) >= _SHOW_PROGRESS_FROM else nullcontext() as bar:
+    with progress(f"view {path}", "attempts") if len(attempts) >= _SHOW_PROGRESS_FROM else nullcontext() as bar:
         for attempt in attempts:
-            rows.append(summarise(attempt))
+            rows.append(summarise(attempt, older))
             if bar is not None:
                 bar(len(rows), len(attempts))
+    rows += [unusable(error.path, error) for error in unreadable]
     if json_output:
-        output.document({"path": str(path), "attempts": [row.document for row in rows]})
+        output.document({"path": named(path), "attempts": [row.document for row in rows]})
     else:
-        table = table_lines(HEADER, table_rows(rows, path))
+        cells = table_rows(rows, path)
         if output.is_terminal:
-            output.show(table)
+            output.show([fitting_table(HEADER, cells, output.width)])
         else:
-            output.lines(line.plain for line in table)
-    return max(_tell(row.problems) for row in rows)
+            output.lines(line.plain for line in table_lines(HEADER, cells))
+    return max([_tell([str(problem) for problem in problems]), *(_tell(row.problems) for row in rows)])
 
 
 def _tell(problems: Sequence[str]) -> int:
@@ -103,14 +116,19 @@ class _Output:
         self._console = terminal_console(stream, width=width, color=color)
         self.is_terminal = self._console.is_terminal
 
-    def show(self, items: Iterable[Any], *, least_width: int | None = None) -> None:
-        """Rich things, not narrower than `least_width`; without it, lines stay whole and the terminal folds them."""
-        if least_width is not None and self._width is not None and self._width < least_width:
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._console.width
+
+    def show(self, items: Iterable[Any], *, least_width: int = 0) -> None:
+        """Rich things, not narrower than `least_width`."""
+        if self._width is not None and self._width < least_width:
             say(f"--width {self._width}: shown in {least_width} columns, in fewer there is no room for words")
-        self._console.width = max(self._console.width, least_width or 0)
+        self._console.width = max(self._console.width, least_width)
         with self._console.capture() as captured:
             for item in items:
-                self._console.print(item, soft_wrap=least_width is None)
+                self._console.print(item)
         self._write(captured.get())
 
     def lines(self, lines: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from roller_capture.harnesses import HARNESSES
 from roller_capture.view.attempt import Attempt, Call
 from roller_capture.view.family import Family
+from roller_capture.view.stopped import left_sentence, was_left
 from roller_capture.view.words import LONGEST_TEXT, call_numbers, count, cut, listing
 from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, ExecutionStatus, StatusReason
 
@@ -123,7 +124,9 @@ _STEPS_WITH_OWN_PROGRAM: Final[Mapping[NextStep, NextStep]] = {
 _RAW: Final = "raw/"
 _NO_RAW: Final = "Capture again with --capture-debug full: raw/, where more would be said, was not kept"
 _ABOUT_CALLS: Final = frozenset((_NATIVE_LOGS, _HOOK, _BASE_URL))
-"""What is idle where the run was stopped before there was a call."""
+"""What is idle where the run was stopped, or failed, before there was a call."""
+
+_FAILED_FIRST: Final = "Find out first why the run failed before it made a call"
 
 
 def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
@@ -141,17 +144,16 @@ def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
 
 def _fitting_step(attempt: Attempt, step: NextStep) -> NextStep:
     """The advice that can be followed for this attempt."""
-    if step in _ABOUT_CALLS and _stopped_early(attempt):
-        return None
+    if step in _ABOUT_CALLS and not attempt.calls:
+        if attempt.manifest["execution_status"] == ExecutionStatus.INTERRUPTED:
+            return None
+        if attempt.manifest["execution_status"] == ExecutionStatus.FAILED:
+            return _FAILED_FIRST
     if _is_own_program(attempt):
         step = _STEPS_WITH_OWN_PROGRAM.get(step, step)
     if _made_by_collect(attempt):
         step = _STEPS_WITH_COLLECT.get(step, step)
     return _NO_RAW if step is not None and _RAW in step and not attempt.manifest.get("raw_retained", True) else step
-
-
-def _stopped_early(attempt: Attempt) -> bool:
-    return not attempt.calls and attempt.manifest["execution_status"] == ExecutionStatus.INTERRUPTED
 
 
 def _is_own_program(attempt: Attempt) -> bool:
@@ -171,14 +173,19 @@ def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
 
 
 def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]:
-    """Of a service that could not be reached there was nothing to record: that is another thing than a loss."""
+    """Of a service that could not be reached there was nothing to record: that is another thing than a loss. Calls that
+    ended with a harness that `collect` has stopped are no riddle either."""
     unreachable = {call.call_id for call in attempt.calls if _is_unreachable(call)}
     never = [call_id for call_id in reason["call_ids"] if call_id in unreachable]
     if never:
         sentence = f"The model service could not be reached for {count(len(never), 'call')}: {_numbers(attempt, never)}"
         yield Gap(reason["code"], sentence, "Check its address and the network", tuple(never))
-    ids = [call_id for call_id in reason["call_ids"] if call_id not in unreachable]
-    if ids or not never:
+    left = {call.call_id: call.number for call in attempt.calls if attempt.stopped and _was_left(call)}
+    gone = [call_id for call_id in reason["call_ids"] if call_id in left]
+    if gone:
+        yield Gap(reason["code"], left_sentence([left[call_id] for call_id in gone]), None, tuple(gone))
+    ids = [call_id for call_id in reason["call_ids"] if call_id not in unreachable and call_id not in left]
+    if ids or not (never or gone):
         verb = "was" if len(ids) == 1 else "were"
         sentence = f"{count(len(ids), 'call')} {verb} not recorded completely: {_numbers(attempt, ids)}"
         yield Gap(reason["code"], sentence, None, tuple(ids))
@@ -186,6 +193,10 @@ def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]
 
 def _is_unreachable(call: Call) -> bool:
     return any(error["code"] == CallErrorCode.UPSTREAM_UNREACHABLE for error in call.record["errors"])
+
+
+def _was_left(call: Call) -> bool:
+    return any(map(was_left, call.record["errors"]))
 
 
 def _ambiguous(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from roller_capture.paths import named
 from roller_capture.view.attempt import Attempt, Call
 from roller_capture.view.family import Agent, Family
 from roller_capture.view.gaps import Gap
 from roller_capture.view.provider_words import total
+from roller_capture.view.run_end import RunEnd
 
 
 def attempt_document(attempt: Attempt, family: Family, gaps: Sequence[Gap]) -> dict[str, Any]:
@@ -14,8 +16,9 @@ def attempt_document(attempt: Attempt, family: Family, gaps: Sequence[Gap]) -> d
     manifest = attempt.manifest
     members = ("capture_id", "harness", "started_at", "closed_at", "execution_status", "capture_status")
     return {
-        "path": str(attempt.path),
+        "path": named(attempt.path),
         **{name: manifest[name] for name in members},
+        "run_end": None if attempt.end is None else _run_end(attempt.end),
         "counts": manifest["counts"],
         "other_requests": manifest["other_requests"],
         "lifecycle": attempt.lifecycle,
@@ -27,6 +30,10 @@ def attempt_document(attempt: Attempt, family: Family, gaps: Sequence[Gap]) -> d
         "unowned_calls": [_call(call, None, family) for call in family.unowned],
         "findings": [{"file": name, "message": message} for name, message in attempt.findings],
     }
+
+
+def _run_end(end: RunEnd) -> dict[str, Any]:
+    return {"sentence": end.sentence, "reason": end.reason, "last_words": list(end.last_words)}
 
 
 def _agent(agent: Agent, family: Family) -> dict[str, Any]:

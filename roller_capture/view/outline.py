@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from roller_capture.paths import named
 from roller_capture.view.attempt import Attempt, Call
 from roller_capture.view.call_line import CallLines
 from roller_capture.view.family import Agent, Family
@@ -27,7 +28,7 @@ class Outline:
         self._gaps = gaps
         self._calls = calls
         self._evidence = evidence
-        self._lines = CallLines(attempt.calls if calls else (), evidence=evidence)
+        self._lines = CallLines(attempt.calls if calls else (), evidence=evidence, stopped=attempt.stopped)
         self._words = RelationWords(attempt.calls, family, expanded=evidence)
         pending = (attempt.lifecycle or {}).get("pending_participant_ids", [])
         self._pending = frozenset(pending)
@@ -44,7 +45,7 @@ class Outline:
 
     def _header(self) -> Node:
         attempt, manifest = self._attempt, self._attempt.manifest
-        top = node(Piece(str(attempt.path), STRONG))
+        top = node(Piece(named(attempt.path), STRONG))
         harness, execution = manifest["harness"], manifest["execution_status"]
         version = harness["version"] or "of unknown version"
         tested = " (tested version)" if harness["tested"] else " (not a tested version)"
@@ -58,6 +59,10 @@ class Outline:
             Piece(execution, status_style(execution)),
             Piece(unknown, FAINT),
         )
+        if attempt.end is not None:
+            style = status_style(execution)
+            ending = top.add(Piece(attempt.end.sentence, style))
+            ending.children += [node(Piece(f"its error output: {words}", style)) for words in attempt.end.last_words]
         top.add(
             joined(
                 [

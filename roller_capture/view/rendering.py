@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -18,6 +20,7 @@ from roller_capture.view.lines import STRONG, Node, Piece
 _INDENT: Final = "  "
 _BRANCH: Final = 4
 _LEAST_TEXT: Final = 40
+_BETWEEN: Final = 2
 
 
 def plain_lines(nodes: Sequence[Node]) -> Iterator[str]:
@@ -59,8 +62,40 @@ def styled(pieces: Iterable[Piece]) -> Text:
     return Text.assemble(*((safe(piece.text), piece.style) for piece in pieces))
 
 
+def fitting_table(header: Sequence[str], rows: Sequence[Sequence[Piece]], width: int) -> RenderableType:
+    """The same for a terminal of `width` columns: the last column is folded. Where that is too wide, the first cell of
+    a row stands on a line of its own, and the others below it, each with its heading but for the last."""
+    table = [[Piece(word, STRONG) for word in header], *rows]
+    widths = [max(cell_len(safe(row[column].text)) for row in table) for column in range(len(header))]
+    room = width - sum(widths[:-1]) - _BETWEEN * (len(header) - 1)
+    if room < min(widths[-1], _LEAST_TEXT):
+        return Group(*(line for row in rows for line in _block(header, row)))
+    grid = Table.grid(padding=(0, _BETWEEN, 0, 0), pad_edge=False)
+    for column_width in widths[:-1]:
+        grid.add_column(no_wrap=True, min_width=column_width)
+    grid.add_column(overflow="fold", max_width=room)
+    for row in table:
+        grid.add_row(*(styled([piece]) for piece in row))
+    return grid
+
+
+def _block(header: Sequence[str], row: Sequence[Piece]) -> Iterator[RenderableType]:
+    """A row on several lines, folded where it has to be."""
+    first, *middle, last = row
+    cells = [styled([Piece(f"{name} "), piece]) for name, piece in zip(header[1:], middle, strict=False) if piece.text]
+    yield _folding(styled([first]))
+    for line in (Text("; ").join(cells), styled([last])):
+        if line:
+            yield Padding(_folding(line), (0, 0, 0, len(_INDENT)), expand=False)
+
+
+def _folding(line: Text) -> Text:
+    line.overflow = "fold"
+    return line
+
+
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[Piece]]) -> Iterator[Text]:
-    """Columns that stand under each other, two spaces apart, one line a row: a terminal folds what is too long."""
+    """Columns that stand under each other, two spaces apart, one line a row, however wide."""
     table = [[Piece(word, STRONG) for word in header], *rows]
     widths = [max(cell_len(safe(row[column].text)) for row in table) for column in range(len(header))]
     for row in table:
@@ -68,7 +103,7 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[Piece]]) -> Itera
         for cell, width in zip(row, widths, strict=True):
             text = safe(cell.text)
             line.append(text, cell.style)
-            line.append(" " * (width - cell_len(text) + 2))
+            line.append(" " * (width - cell_len(text) + _BETWEEN))
         line.rstrip()
         yield line
 

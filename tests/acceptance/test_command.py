@@ -49,6 +49,10 @@ def test_every_plan_has_all_scenarios_and_scripts_for_them(harness: str) -> None
         (["--harness", "claude-code", "--api-base", "http://x"], "--api-base and --api-key-env go together"),
         (["--harness", "claude-code", "--api-key-env", "NONE"], "--api-base and --api-key-env go together"),
         (["--harness", "claude-code", "--api-base", "http://x", "--api-key-env", "UNSET_KEY"], "UNSET_KEY is not set"),
+        (
+            ["--harness", "pi", "--api-base", "http://x", "--api-key-env", "PATH"],
+            "--model NAME is missing: pi has no model of its own",
+        ),
         (["--harness", "claude-code", "--model", "m"], "--model is for a real service"),
         (["--harness", "claude-code", "--harness-bin", "/no/such"], "--harness-bin /no/such: is no file"),
         (

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 import pytest
 
@@ -69,6 +71,38 @@ def test_rows_come_in_the_order_asked_for(home: Path, scratch: Path) -> None:
         home, "CREATE TABLE note (id TEXT, key TEXT, text TEXT)", rows=[("b", SECRET, "2"), ("a", SECRET, "1")]
     ).close()
     assert read(home, scratch)[0] == [{"id": "a", "text": "1"}, {"id": "b", "text": "2"}]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+@pytest.mark.parametrize("how", ["checkpoint", "closed", "plain"])
+def test_a_database_that_is_written_to_while_it_is_copied_is_copied_again(
+    home: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, times: int, how: str
+) -> None:
+    """A checkpoint between the two files would take the rows that stand in the log out of both copies."""
+    writer = make(home, rows=[("a", "o", "1")])
+    if how != "plain":
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.execute("INSERT INTO note VALUES ('b', 'o', '2')")
+    copying, left = shutil.copyfileobj, times
+
+    def copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
+        nonlocal left
+        copying(source, target, length)
+        if left and target.name == str(scratch / "copy-0" / "db"):
+            left -= 1
+            writer.execute(f"INSERT INTO note VALUES ('n{left}', 'o', '3')")
+            if how == "checkpoint":
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            elif how == "closed" and not left:
+                writer.close()
+
+    monkeypatch.setattr(shutil, "copyfileobj", copy)
+    rows, gaps = read(home, scratch)
+    if times < 3:
+        assert [row["id"] for row in rows or ()] == ["a", "b", *(f"n{number}" for number in range(times))]
+    assert codes(gaps) == (["native_log_unreadable"] if times >= 3 else [])
+    writer.close()
 
 
 def test_rows_without_an_order_come_as_they_were_inserted(home: Path, scratch: Path) -> None:

@@ -20,6 +20,7 @@ from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.scripted_provider import Reply
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
 from tests.collect.rig import Result, Rig, read_json
+from tests.support.capture import roller_capture
 from tests.support.certificates import make_authority
 from tests.support.collecting import REAL_KEY, alive, until
 from tests.support.upstream import Exchange, upstream
@@ -440,7 +441,13 @@ def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig) -> No
     (call,) = _calls(result.attempt)
     assert call["execution_status"] == "interrupted"
     assert {error["cut_by"] for error in call["errors"] if error.get("cut_by")} == {"client"}
-    assert "collect has stopped the harness: calls that it had open then are recorded as left by their client" in err
+    sentence = (
+        "1 call was left by its client: #1: collect has stopped the harness, and with it the calls that it had open"
+    )
+    assert f"  missing: {sentence}\n" in err
+    shown = roller_capture("view", str(result.attempt)).stdout
+    assert f"  {sentence}.\n" in shown
+    assert "response_cut (cut by client): the client left: collect has stopped the harness" in shown
 
 
 def test_a_killed_collect_leaves_nothing_running_and_all_that_finalize_needs(rig: Rig) -> None:

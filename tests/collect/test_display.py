@@ -104,9 +104,10 @@ def test_elsewhere_each_sample_that_has_ended_is_a_line(capsys: pytest.CaptureFi
     board.refresh()
     for outcome in (GOOD, PARTIAL, ERROR):
         board.ended(outcome)
+    missing = "capture partial: a (1), b (2), c (3) and 1 more"
     assert capsys.readouterr().err.splitlines() == [
-        "[1/3] good: completed: capture complete, 5 calls, 12.3 kB, 8.0 s",
-        "[2/3] part: failed: capture partial, 1 call, 10 B, 2.0 s: capture partial: a (1), b (2), c (3) and 1 more",
+        "[1/3] good: completed: capture complete, 5 calls, 12.3 kB published, 8.0 s",
+        f"[2/3] part: failed: capture partial, 1 call, 10 B published, 2.0 s: {missing}",
         "[3/3] bad: error: the proxy did not start",
     ]
 
@@ -119,7 +120,7 @@ def test_the_closing_table() -> None:
         "  failed            1  (capture partial: 1)",
         "  error             1",
         "  not begun         2",
-        "calls: 6, 12.4 kB",
+        "calls: 6, 12.4 kB published",
         "  part    failed: capture partial: a (1), b (2), c (3) and 1 more: /p",
         "  silent  completed: no model request reached the proxy: /s",
         "  bad     error: the proxy did not start",

@@ -1,6 +1,6 @@
 """Prints the attribution table, and says loudly which harness was not run.
 
-Two workers share the runs (pytest-xdist): the tests of a file share what its runs left behind, so they stay together;
+Workers share the runs (pytest-xdist): the tests of a file share what its runs left behind, so they stay together;
 a cell of the shared acceptance stands alone.
 """
 

@@ -173,7 +173,7 @@ def test_completed_assistants_are_covered(tables: Tables, name: str) -> None:
     """The session logs hold as many completed assistants as the provider gave whole answers to agents."""
     table = tables(name)
     coverage, whole = _coverage(table), sum(record.answered_whole for record in table.capture.truth)
-    assert (coverage["strength"], coverage["status"], coverage["surplus_calls"]) == ("count", "complete", 0)
+    assert (coverage["strength"], coverage["status"], coverage["surplus_calls"]) == ("per_id", "complete", 0)
     assert (coverage["expected"], coverage["observed"]) == (whole, whole)
     agents = whole - sum(RUNS[name].side_calls.values())
     assert coverage["protocol_count"] == {"name": "completed_assistants", "expected": agents, "observed": agents}

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,25 @@ def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
         OutputFiles((tmp_path / "link",), overwrite=True).check()
     with pytest.raises(RollerError, match="is there already"):
         OutputFiles((tmp_path / "link",), overwrite=False).check()
+
+
+def test_a_signal_waits_until_all_files_have_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a new card would lie beside old rows, or alone."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    files = OutputFiles((one, two), overwrite=True)
+    real = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(path, target)
+
+    def publish() -> None:
+        with files.writing():
+            files.write(one, "1")
+            files.write(two, "2")
+            files.publish()
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(SystemExit):
+        publish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

@@ -1,16 +1,19 @@
 """A sample that was made again counts once: by its newest attempt, unless all are asked for."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from roller_capture import iter_attempts
+from roller_capture import InvalidAttemptError, iter_attempts, open_attempt
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
 from roller_capture.runs.books import SampleState
-from tests.runs.made_run import MadeRun
+from tests.runs.made_run import MadeRun, edit
 
 KINDS = {
     "calls": ("--purpose", "unknown", "--output", "calls.jsonl"),
@@ -34,7 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
     return made
 
 
-def export(kind: str, run: MadeRun, *arguments: str) -> tuple[str, dict[str, object]]:
+def export(kind: str, run: MadeRun, *arguments: str) -> tuple[str, dict[str, Any]]:
     """What was said, and the summary."""
     command = ["export", kind, str(run.directory), *KINDS[kind], "--json", *arguments]
     result = CliRunner().invoke(app, command)
@@ -71,23 +74,96 @@ def test_the_newest_counts_whatever_came_of_it(run: MadeRun) -> None:
     assert "its manifest.json is missing" in said
 
 
-def test_damaged_books_choose_nothing(run: MadeRun) -> None:
-    """One line, and nothing is written."""
+@pytest.mark.parametrize("all_attempts", [(), ("--all-attempts",)], ids=["newest", "all"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_whose_books_are_damaged_are_left_out(kind: str, all_attempts: tuple[str, ...], run: MadeRun) -> None:
+    """Each of their attempts is named, and the other samples go on."""
     (run.folder("again") / "sample.json").write_text("damaged")
-    result = CliRunner().invoke(app, ["export", "calls", str(run.directory), *KINDS["calls"]])
-    assert result.exit_code == 1
-    assert "sample.json" in result.stderr
-    assert export("calls", run, "--all-attempts")[1]["attempts"] == 3
+    said, summary = export(kind, run, *all_attempts)
+    assert (summary["attempts"], len(summary["attempts_refused"])) == (1, 2)
+    assert said.count("sample.json: is no JSON") == 2
+
+
+def _foreign(run: MadeRun) -> None:
+    """In the place of a sample's attempt lies a valid one of another capture."""
+    shutil.rmtree(run.attempt("once"))
+    other = MadeRun(run.directory.with_name("other"), run.monkeypatch)
+    other.begin()
+    other.done("once")
+    shutil.copytree(other.attempt("once"), run.attempt("once"))
+
+
+def _unknown(run: MadeRun) -> None:
+    """A valid attempt that was put beside the known ones."""
+    _foreign(run)
+    run.attempt("once").rename(run.attempt("once", 2))
+
+
+def _other_state(run: MadeRun) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["state"] = document["attempts"][0]["state"] = "failed"
+
+    edit(run.folder("once") / "sample.json", change)
+
+
+def _other_harness(run: MadeRun) -> None:
+    edit(run.directory / "run.json", lambda document: document["harness"].update(name="codex"))
+
+
+CONTRADICTIONS = {
+    _foreign: "was changed after publication",
+    _unknown: "knows of no attempt-0002",
+    _other_state: "sample.json says failed",
+    _other_harness: "harness is claude-code, the run's is codex",
+}
+
+
+@pytest.mark.parametrize(("change", "why"), CONTRADICTIONS.items(), ids=[one.__name__ for one in CONTRADICTIONS])
+def test_what_the_books_do_not_know_as_it_is_is_never_exported(
+    change: Callable[[MadeRun], None], why: str, run: MadeRun
+) -> None:
+    """An attempt that is valid by itself; `export` as the API and `validate` of the attempt."""
+    change(run)
+    said, summary = export("calls", run)
+    assert why in said
+    refused: list[RollerError] = []
+    opened = [attempt.path for attempt in iter_attempts(run.directory, on_error=refused.append)]
+    assert why in str(refused[-1])
+    assert not {path for path in opened if why in str(validated(path))}
+    assert len(opened) == summary["attempts"]
+    place = run.attempt("once", 2 if change is _unknown else 1)
+    assert why in validated(place)
+    with pytest.raises(InvalidAttemptError, match=why):
+        open_attempt(place)
+    assert open_attempt(place, validate=False).path == place
+
+
+def validated(attempt: Path) -> str:
+    """What `validate` says of one attempt."""
+    return CliRunner().invoke(app, ["validate", str(attempt)]).stderr
+
+
+def test_a_linked_attempt_is_held_against_the_books_of_its_run(run: MadeRun, tmp_path: Path) -> None:
+    """A folder of links is another way to the same attempts."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to(run.attempt("once"))
+    assert [attempt.path.name for attempt in iter_attempts(tmp_path / "links")] == ["one"]
+    _other_state(run)
+    with pytest.raises(InvalidAttemptError, match=r"sample\.json says failed"):
+        next(iter_attempts(tmp_path / "links"))
 
 
 def test_the_api_tells_the_same(run: MadeRun) -> None:
-    """With a parameter for all."""
+    """With a parameter for all, and one that is told of what cannot be opened."""
     newest = [(attempt.sample_id, attempt.path.name) for attempt in iter_attempts(run.directory)]
     assert newest == [("again", "attempt-0002"), ("once", "attempt-0001")]
     assert len(list(iter_attempts(run.directory, all_attempts=True))) == 3
     (run.folder("again") / "sample.json").write_text("damaged")
     with pytest.raises(RollerError, match=r"sample\.json"):
         next(iter_attempts(run.directory))
+    refused: list[RollerError] = []
+    assert [attempt.sample_id for attempt in iter_attempts(run.directory, on_error=refused.append)] == ["once"]
+    assert len(refused) == 2
 
 
 @pytest.mark.parametrize("kind", ["main", "atif"])

@@ -93,6 +93,41 @@ def test_coverage_by_count_compares_each_participant_for_itself(
     assert (got.expected, got.observed, got.surplus_calls, got.status.value) == expected
 
 
+NUMBERED = NativeCoverage(
+    "context:/seq",
+    CoverageStrength.PER_ID,
+    (*outputs("9", "9", "15"), NativeOutput("child", "9", evidence())),
+    "message_ids",
+    {"root": 2, "child": 1},
+    within_participant=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("root", "9"), ("root", "9"), ("root", "15"), ("child", "9")], (4, [], 0, "complete")),
+        ([("root", "9"), ("root", "15"), ("child", "9")], (3, ["root/9"], 0, "incomplete")),
+        ([("root", "9"), ("root", "9"), ("root", "9"), ("root", "15")], (3, ["child/9"], 1, "incomplete")),
+        ([("root", "9"), ("root", "9"), ("child", "15"), ("child", "9")], (3, ["root/15"], 1, "incomplete")),
+        ([("root", "9"), (None, "9"), ("root", "15"), ("child", "9")], (3, ["root/9"], 1, "incomplete")),
+        ([("root", "9"), ("root", "9"), ("root", None), ("child", "9")], (3, ["root/15"], 1, "incomplete")),
+    ],
+    ids=["all", "one-of-two", "another-s", "wrong-owner", "no-owner", "no-number"],
+)
+def test_numbers_of_a_participant_s_own_are_compared_within_it(
+    calls: list[tuple[str | None, str | None]], expected: tuple[Any, ...]
+) -> None:
+    """The same number of another participant is another call, and two outputs of one number need two calls."""
+    made = [surveyed(request={"context_values": {} if value is None else {"/seq": value}}) for _, value in calls]
+    identities = [
+        Identity(IdentityStatus.RESOLVED if owner else IdentityStatus.UNATTRIBUTED, owner, (), ()) for owner, _ in calls
+    ]
+    got = native_output_coverage(NUMBERED, made, identities)
+    assert (got.observed, got.missing, got.surplus_calls, got.status.value) == expected
+    assert got.expected == 4
+
+
 CUT = {"execution_status": ExecutionStatus.INTERRUPTED}
 
 

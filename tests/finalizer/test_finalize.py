@@ -16,14 +16,25 @@ from roller_capture.capture_protocol import (
     AdapterInput,
     ContextProbe,
     Delivery,
+    IdentityClaim,
     NativeCapture,
+    NativeCoverage,
+    NativeOutput,
     NativeSource,
     NotificationItem,
     PurposeClaim,
 )
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
 from roller_capture.integrity import validate_attempt
-from roller_capture.vocabulary import BoundBy, DebugRetention, DeliveryKind, ExecutionStatus, Purpose
+from roller_capture.vocabulary import (
+    BoundBy,
+    CoverageStrength,
+    DebugRetention,
+    DeliveryKind,
+    EvidenceKind,
+    ExecutionStatus,
+    Purpose,
+)
 from tests.support.attempts import (
     CHILD_AGENT,
     AttemptBuilder,
@@ -515,6 +526,29 @@ def test_calls_without_the_hooks_header_are_counted(tmp_path: Path, monkeypatch:
     [error] = [item for item in manifest["errors"] if item["code"] == "hook_not_seen"]
     assert error["count"] == 2
     assert manifest["capture_status"] == "partial"
+
+
+def test_a_number_in_a_request_is_the_key_of_coverage_and_no_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id is a text in every protocol: a number that looks like one names nobody."""
+    builder = AttemptBuilder(tmp_path)
+    body = {"model": "m", "max_tokens": 9, "messages": [], "metadata": {"number": 7, "session": 7}}
+    builder.call(json.dumps(body).encode(), message_body("msg_1"), session=None)
+    builder.call(request_body(), message_body("msg_2"), session=None)
+    session = IdentityClaim("context:/metadata/session", "7", "root", evidence(EvidenceKind.REQUEST_CONTEXT))
+    outputs = (NativeOutput("root", "7", evidence()),)
+    native = dataclasses.replace(
+        native_capture(participant("root")),
+        identity_claims=(session,),
+        absent_header_claims=(),
+        coverage=NativeCoverage("context:/metadata/number", CoverageStrength.PER_ID, outputs, "outputs"),
+    )
+    use_capture(monkeypatch, native)
+    manifest = finalize_attempt(builder.build(), FinalizeRequest()).manifest
+    assert manifest["counts"]["identity_status"] == {"unattributed": 2}
+    coverage = manifest["capabilities"]["native_output_coverage"]
+    assert (coverage["observed"], coverage["missing"], coverage["surplus_calls"]) == (1, [], 1)
 
 
 def test_an_adapter_sees_our_headers_and_has_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from roller_capture import vocabulary
+from roller_capture import json_text, vocabulary
 from roller_capture.published import split_line
 
 _LISTS: list[list[str]] = [
@@ -35,7 +35,7 @@ class Line:
 
     def text(self) -> bytes:
         """As it stands in its file."""
-        head = json.dumps(self.head).encode()
+        head = json_text.dumps(self.head)
         return (head if self.context is None else head[:-1] + b',"context":' + self.context + b"}") + b"\n"
 
 
@@ -59,13 +59,13 @@ class Published:
         )
 
     def write(self, attempt: Path) -> None:
-        """With a manifest whose hashes fit the files, as a careful forger writes it."""
+        """With a manifest whose hashes fit the files, to the letter as `finalize` writes: a careful forger."""
         manifest = copy.deepcopy(self.manifest)
         for name, lines in (("calls.jsonl", self.calls), ("relations.jsonl", self.relations)):
             data = b"".join(line.text() for line in lines)
             (attempt / name).write_bytes(data)
             manifest["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-        (attempt / "manifest.json").write_text(json.dumps(manifest))
+        (attempt / "manifest.json").write_bytes(json_text.dumps_indented(manifest) + b"\n")
 
 
 def edits(published: Published) -> Iterator[tuple[str, Published]]:

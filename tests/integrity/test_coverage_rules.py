@@ -23,6 +23,7 @@ def call(number: int, *, completed: bool = True, response_id: str | None = "same
         None,
         {name.replace("_", "-"): frozenset({value}) for name, value in headers.items()},
         {},
+        frozenset(),
         True,
     )
 

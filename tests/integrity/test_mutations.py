@@ -77,7 +77,9 @@ FREE = frozenset(
         "manifest.json harness/name",
         "manifest.json harness/tested",
         "manifest.json harness/version",
+        "manifest.json lifecycle",
         "manifest.json started_at",
+        "manifest.json tool/derivation",
         "manifest.json tool/recorder_version",
         "manifest.json tool/version",
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from roller_capture import json_text
 from roller_capture.integrity import validate_attempt
 from roller_capture.published import split_line
 from roller_capture.vocabulary import DebugRetention
@@ -114,7 +115,8 @@ def test_a_changed_file_is_found_and_named(attempt: Path, tamper: Tamper, file: 
 
 
 def rewrite_manifest(attempt: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Edits the manifest and makes its hashes match the files again, as a careful forger would."""
+    """Edits the manifest and makes its hashes match the files again, as a careful forger would: in the form that
+    `finalize` gives it."""
     path = attempt / "manifest.json"
     manifest = json.loads(path.read_text())
     for name, info in manifest["files"].items():
@@ -122,7 +124,7 @@ def rewrite_manifest(attempt: Path, change: Callable[[dict[str, Any]], None]) ->
             data = (attempt / name).read_bytes()
             info |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     change(manifest)
-    path.write_text(json.dumps(manifest))
+    path.write_bytes(json_text.dumps_indented(manifest) + b"\n")
 
 
 def rewrite_call(number: int, **members: Any) -> Tamper:
@@ -133,8 +135,8 @@ def rewrite_call(number: int, **members: Any) -> Tamper:
         texts = path.read_bytes().splitlines(keepends=True)
         head, context = split_line(texts[number])
         head |= members
-        text = json.dumps(head.pop("context")).encode() if "context" in members else bytes(context)
-        texts[number] = json.dumps(head).encode()[:-1] + b',"context":' + text + b"}\n"
+        text = json_text.dumps(head.pop("context")) if "context" in members else bytes(context)
+        texts[number] = json_text.dumps(head)[:-1] + b',"context":' + text + b"}\n"
         path.write_bytes(b"".join(texts))
 
     return change
@@ -144,7 +146,7 @@ def rewrite_relation(number: int, **members: Any) -> Tamper:
     def change(attempt: Path) -> None:
         records = lines(attempt / "relations.jsonl")
         records[number] |= members
-        (attempt / "relations.jsonl").write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in records))
+        (attempt / "relations.jsonl").write_bytes(b"".join(json_text.dumps(one) + b"\n" for one in records))
 
     return change
 

@@ -3,10 +3,11 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from roller_capture.errors import RollerError
-from roller_capture.pool import Ask, RefusedError
+from roller_capture.pool import Ask, RefusedError, Task
 
 
 def double(number: int, _ask: Ask) -> int:
@@ -65,3 +66,9 @@ def wait_for_ever(started: Path, _ask: Ask) -> None:
 
 def descriptor_is_open(number: int, _ask: Ask) -> bool:
     return Path(f"/proc/self/fd/{number}").exists()
+
+
+def with_environment(variables: Mapping[str, str], task: Task, ask: Ask) -> object:
+    """Does it as where these are set."""
+    os.environ.update(variables)
+    return task(ask)

@@ -1,5 +1,6 @@
 """A Ray cluster as a pool: it does what the processes of this machine do, and the attempts come out the same."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -13,9 +14,13 @@ import pytest
 
 from benchmarks.many import make_run
 from roller_capture.errors import RollerError
+from roller_capture.finalize_attempt import FinalizeOutcome, FinalizeRequest, finalize_attempt
 from roller_capture.pool import Engine, Job, Pool, Task, Workers
+from roller_capture.remote import Location
+from roller_capture.remote.finalizing import RemoteAttempt, remote_finalize_job
 from tests.pool import tasks
 from tests.pool.test_commands import COUNT, attempts, command, tree
+from tests.remote.s3_server import BUCKET, KEYS, S3Server
 from tests.support.collecting import until
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -126,6 +131,27 @@ def test_the_commands_do_the_same_on_a_cluster(recorded: Path, cluster: str, tmp
         output.unlink()
     assert results[0] == results[1]
     assert f"finalize: published, capture complete: {COUNT - 1}; failed: 1" in results[0][0][0][2]
+
+
+def test_attempts_in_a_bucket_come_out_the_same(recorded: Path, pool: Pool, tmp_path: Path) -> None:
+    """Their copies lie with the workers, which find the keys where they are."""
+    first = attempts(recorded)[0]
+    shutil.copytree(first, tmp_path / "attempt")
+    finalize_attempt(tmp_path / "attempt", FinalizeRequest())
+    server = S3Server()
+    try:
+        server.put({f"{name}/{file}": body for name in ("a", "b") for file, body in tree(first).items()})
+        environment = {**KEYS, "AWS_ENDPOINT_URL": server.url}
+        jobs = []
+        for name in ("a", "b"):
+            attempt = RemoteAttempt(Location(f"s3://{BUCKET}/{name}"), tmp_path / "of another machine")
+            plain = remote_finalize_job(attempt, FinalizeRequest())
+            jobs.append(dataclasses.replace(plain, task=partial(tasks.with_environment, environment, plain.task)))
+        assert [type(outcome) for _, outcome in pool.each(jobs)] == [FinalizeOutcome] * 2
+        for name in ("a", "b"):
+            assert server.objects(f"{name}/") == tree(tmp_path / "attempt")
+    finally:
+        server.stop()
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(

@@ -56,3 +56,13 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     """One clear line, naming the file."""
     with pytest.raises(RollerError, match=r"none/lock: cannot be opened"):
         lock.acquire(tmp_path / "none", "finalizer")
+
+
+def test_a_child_that_was_forked_meanwhile_keeps_no_lock(tmp_path: Path) -> None:
+    """It has the descriptor too, until it runs its program."""
+    held = lock.acquire(tmp_path, "finalizer")
+    assert held._descriptor is not None
+    copy = os.dup(held._descriptor)
+    held.release()
+    lock.acquire(tmp_path, "finalizer").release()
+    os.close(copy)

@@ -29,6 +29,7 @@ class MadeRun:
 
     directory: Path
     monkeypatch: pytest.MonkeyPatch
+    retention: DebugRetention = DebugRetention.OFF
 
     def begin(self, **configuration: Any) -> None:
         """run.json, and nothing else."""
@@ -66,7 +67,7 @@ class MadeRun:
         use_capture(self.monkeypatch, family_capture(place / "work" / "native" / NATIVE_LOG))
         request = FinalizeRequest(
             harness="claude-code",
-            debug_retention=DebugRetention.OFF,
+            debug_retention=self.retention,
             execution_status=ExecutionStatus(entry.state),
             before_publish=note or (lambda digest: sample.note_intent(entry, digest)),
         )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from roller_capture import finalize_attempt
 from roller_capture.collect.outcome import published_outcome
+from roller_capture.migrate_command import migrate
+from roller_capture.replay import validate_published
 from roller_capture.runs.books import SampleState, manifest_digest, read_sample
 from roller_capture.runs.check import check_run
 from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.gate import Action, Decision, decide_all
 from roller_capture.runs.samples_file import SampleSpec
+from roller_capture.vocabulary import DebugRetention
 from tests.integrity.test_validate_attempt import rewrite_call, rewrite_manifest
 from tests.runs.made_run import MadeRun, edit
 from tests.support import old_attempts
+from tests.support.publish import NATIVE_LOG, family_capture
 
 HELLO = SampleSpec("a", ("hello",))
 
@@ -389,7 +395,23 @@ def test_an_old_sample_whose_main_trajectory_holds_subagent_steps(
     assert decision.action is Action.REFUSE
     assert f"samples/a/{name}: the main trajectory holds steps of subagents ({said}" in decision.line
     assert "new --run-dir" in decision.line
-    assert f"roller-capture migrate --from-raw {run.folder('a')} --output COPY" in decision.line
+    assert "no attempt of it has the raw/ that roller-capture migrate --from-raw would project anew" in decision.line
+
+
+def test_the_command_that_an_old_sample_is_refused_with_works(run: MadeRun) -> None:
+    """It projects a copy anew from what `raw/` holds; the sample stays as it is."""
+    run.retention = DebugRetention.FULL
+    run.done("a")
+    (run.folder("a") / "sft.jsonl").write_text(json.dumps(STEP | {"isSidechain": True}))
+    (decision,) = decide(run)
+    found = re.search(r"roller-capture migrate --from-raw (\S+) --output COPY", decision.line)
+    assert found is not None
+    copy = run.directory.with_name("copy")
+    run.monkeypatch.setattr(
+        finalize_attempt, "find_adapter", lambda _name: lambda source: family_capture(source.native_root / NATIVE_LOG)
+    )
+    assert migrate(Path(found[1]), copy, from_raw=True) == 0
+    assert validate_published(copy / "capture" / "attempt-0001", deep=True) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roller_capture.launchers import find_launcher
 from roller_capture.scripted_provider import ScriptedProvider
 from roller_capture.scripted_provider.scenario import Scenario
 from tests.support.capture import Capture, read_lines, roller_capture
@@ -25,6 +26,8 @@ MODEL = "scripted-model"
 _PUT_INTO = re.compile(r"put into ~/(\S+?):?(?:\s|$)")
 _PLACEHOLDER = re.compile(r"\b(?:MODEL|PORT|ORIGIN|ATTEMPT|PROMPT)\b")
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY")
+"""Of these a harness gets those that it reads itself: at the key of a service that OpenClaw has no plugin for, it asks
+npm for one, twice for more than a minute each where there is no network (measured)."""
 _COMMANDS = {"claude-code": "claude", "deepseek": "dsh"}
 """What the program is called, where it is not the harness's name."""
 _OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
@@ -68,7 +71,7 @@ def follow(
     environment = {
         "PATH": _path(_COMMANDS.get(harness, harness), program, directory / "bin"),
         "HOME": str(home),
-        **dict.fromkeys(_KEYS, REAL_KEY),
+        **{name: REAL_KEY for name in _KEYS if name in find_launcher(harness).traits.key_variables},
     }
     environment |= _OFFLINE | {"LANG": "C.UTF-8"}
     with ScriptedProvider(scenario.decide) as provider:

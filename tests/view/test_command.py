@@ -15,10 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roller_capture.errors import RollerError
+from roller_capture.runs.books import SampleState
 from roller_capture.view.command import view
+from roller_capture.view.html.command import PageRequest, write_html
 from roller_capture.view.overview import HEADER
+from tests.runs.made_run import MadeRun
+from tests.support.forbidden import forbid
 from tests.support.publish import family_attempt, publish_family
 from tests.view.busy_attempt import busy_attempt
+from tests.view.html.page_data import PageData
 from tests.view.published import Record, forge
 
 BUSY = """\
@@ -379,8 +384,89 @@ def test_a_folder_is_a_table_with_a_line_for_each_attempt(
     assert [sorted(row)[:2] for row in document["attempts"]] == [
         ["calls", "capture_id"], ["error", "path"], ["error", "path"]
     ]  # fmt: skip
-    terminal = shown(tmp_path / "run", Terminal(), width=40)[1]
-    assert len(terminal.splitlines()) == 4
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
+    """One sample that was made again, one that was not."""
+    made = MadeRun(tmp_path / "run", monkeypatch)
+    made.begin()
+    again = made.done("again", state=SampleState.FAILED)
+    entry = made.record(again)
+    again.settle(entry, made.publish(again, entry))
+    made.done("once")
+    return made
+
+
+@pytest.mark.parametrize("width", [40, 80, 200, 300])
+def test_the_table_is_as_wide_as_the_terminal(run: MadeRun, width: int) -> None:
+    """Rows become blocks where there is no room for columns; not a word is lost."""
+    (run.attempt("once") / "manifest.json").write_text("{")
+    _, plain = shown(run.directory)
+    code, text = shown(run.directory, Terminal(), width=width, color=False)
+    lines = text.splitlines()
+    assert code == 1
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("attempt  ") for line in lines) == (width >= 200)
+    squeezed = re.sub(r"\s", "", text)
+    for row in plain.splitlines()[1:]:
+        assert all(re.sub(r"\s", "", cell) in squeezed for cell in re.split(r"  +", row))
+
+
+def test_an_attempt_that_was_made_again_is_marked(run: MadeRun, tmp_path: Path) -> None:
+    """In the table, its document, and the page."""
+    remarks = [re.split(r"  +", line)[-1] for line in shown(run.directory)[1].splitlines()[1:]]
+    assert ["superseded" in remark for remark in remarks] == [True, False, False]
+    rows = json.loads(shown(run.directory, json_output=True)[1])["attempts"]
+    assert [row["superseded"] for row in rows] == [True, False, False]
+    assert write_html(PageRequest(run.directory, tmp_path / "page.html")) == 0
+    assert [row["superseded"] for row in PageData(tmp_path / "page.html").about["attempts"]] == [True, False, False]
+
+
+def test_books_that_do_not_say_which_attempt_counts_are_named(
+    run: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And all attempts are shown, none marked."""
+    (run.folder("again") / "sample.json").write_text("{")
+    code, text = shown(run.directory)
+    assert (code, len(text.splitlines()), "superseded" in text) == (1, 4, False)
+    assert write_html(PageRequest(run.directory, tmp_path / "page.html")) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith(f"error: {run.folder('again') / 'sample.json'}: is no JSON")
+        assert line.endswith(": so it is not known which attempt of the sample counts: restore it from a copy")
+
+
+@pytest.mark.parametrize("closed", ["samples/once", "samples/once/capture/attempt-0001", "samples"])
+def test_a_folder_that_cannot_be_looked_into_is_no_folder_without_attempts(
+    run: MadeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: str
+) -> None:
+    """It is named, in a row of its own too, and the exit code is 1; what can be read is shown."""
+    forbid(run.directory / closed, monkeypatch)
+    others = 0 if closed == "samples" else 2
+    told = f"{run.directory / closed}: cannot be looked into (Permission denied): give yourself the right to read it"
+    code, text = shown(run.directory)
+    assert (code, len(text.splitlines())) == (1, 2 + others)
+    assert re.split(r"  +", text.splitlines()[-1]) == [closed, "cannot be looked into (Permission denied)"]
+    document = json.loads(shown(run.directory, json_output=True)[1])
+    assert document["attempts"][-1] == {"path": str(run.directory / closed), "error": told}
+    assert write_html(PageRequest(run.directory, tmp_path / "page.html")) == 1
+    rows = PageData(tmp_path / "page.html").about["attempts"]
+    assert (len(rows), rows[-1]) == (1 + others, {"name": closed, "number": None, "error": told})
+    assert capsys.readouterr().err.splitlines() == [f"error: {told}"] * 3
+
+
+@pytest.mark.parametrize("as_page", [False, True])
+def test_progress_counts_attempts(
+    run: MadeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_page: bool
+) -> None:
+    monkeypatch.setattr("roller_capture.terminal._SHOW_PROGRESS_FROM", 0)
+    monkeypatch.setattr("roller_capture.view.command._SHOW_PROGRESS_FROM", 0)
+    code = write_html(PageRequest(run.directory, tmp_path / "page.html")) if as_page else shown(run.directory)[0]
+    assert code == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"view {run.directory}: {done} of 3 attempts" for done in (1, 2)]
 
 
 @pytest.mark.parametrize(

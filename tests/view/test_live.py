@@ -26,6 +26,7 @@ from roller_capture.view.live.events import EventTail
 from roller_capture.view.live.followed import followed, is_held
 from roller_capture.view.live.screen import LiveScreen
 from roller_capture.vocabulary import Protocol
+from tests.support.forbidden import forbid
 from tests.support.publish import publish_family
 from tests.support.recording import VERSIONS, request_head, response_head
 
@@ -51,6 +52,14 @@ class Recorder:
 
     def stop(self) -> None:
         self.recorder.stop()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """As a terminal does."""
+        return True
 
 
 class Following:
@@ -120,16 +129,68 @@ def test_a_recorder_that_was_killed_is_said(
 def test_a_published_attempt_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_family(tmp_path / "a", monkeypatch)
     following = Following(tmp_path / "a")
-    assert following.end() == ["published, 0 calls"]
+    assert following.end() == [
+        "published, 3 calls",
+        f"nothing is being recorded: roller-capture view {tmp_path / 'a'} shows it",
+    ]
     assert following.code == 0
 
 
-def test_what_a_run_had_before_is_not_told_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish_family(tmp_path / "run/samples/old/capture/attempt-0001", monkeypatch)
-    (tmp_path / "run" / "run.json").write_text("{}")
-    following = Following(tmp_path / "run")
-    assert following.end() == []
+def test_one_that_was_recorded_and_not_published_goes_to_finalize(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a")
+    recorder.answer(recorder.begin("f1"))
+    recorder.stop()
+    said = Following(tmp_path / "a").end()
+    assert said[-2].startswith("closed, 1 call, ")
+    assert said[-1] == f"nothing is being recorded: roller-capture finalize {tmp_path / 'a'} publishes it"
+
+
+@pytest.mark.parametrize("open_too", [False, True])
+def test_what_a_run_had_before_is_counted_and_not_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_too: bool
+) -> None:
+    """On a terminal too; an attempt that somebody records in a run without `collect` is no finished one."""
+    run = tmp_path / "run"
+    publish_family(run / "samples/old/capture/attempt-0001", monkeypatch)
+    (run / "run.json").write_text("{}")
+    recorder = Recorder(run / "samples/new/capture/attempt-0001") if open_too else None
+    state = (
+        "1 attempt still recorded, by no collect: 1 of 2 attempts"
+        if open_too
+        else "nothing is being recorded: 1 of 1 attempt"
+    )
+    words = f"{state} published, 3 calls: roller-capture view {run} shows them"
+    following = Following(run)
+    assert following.end() == [words]
     assert following.code == 0
+    stream = Terminal()
+    assert follow(run, stream=stream, width=200) == 0
+    assert words in stream.getvalue()
+    if recorder is not None:
+        recorder.stop()
+
+
+@pytest.mark.parametrize("closed", ["samples/shut", "samples/shut/capture/attempt-0001"])
+def test_a_folder_that_cannot_be_looked_into_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: str
+) -> None:
+    """What goes on there is not seen: exit code 1."""
+    (tmp_path / "run.json").write_text("{}")
+    for name in ("old", "shut"):
+        publish_family(tmp_path / "samples" / name / "capture" / "attempt-0001", monkeypatch)
+    forbid(tmp_path / closed, monkeypatch)
+    following = Following(tmp_path)
+    assert following.end()[-1].startswith("nothing is being recorded: 1 of ")
+    assert following.code == 1
+    assert f"error: {tmp_path / closed}: cannot be looked into (Permission denied)" in capsys.readouterr().err
+    with pytest.raises(RollerError, match="cannot be opened") as refused:
+        follow(tmp_path / "samples/shut/capture/attempt-0001")
+    assert refused.value.exit_code == 2
+
+
+def test_an_empty_run_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    assert Following(tmp_path).end() == [f"{tmp_path}: is a run that holds no attempt, and no collect works in it"]
 
 
 def test_a_run_ends_when_no_collect_holds_it(tmp_path: Path) -> None:
@@ -200,8 +261,8 @@ def test_hostile_events_are_passed_over_and_counted(tmp_path: Path) -> None:
     (work / "attempt.json").write_text(json.dumps({"closed": True, "harness": evil, "started_at": "x"}))
     following = Following(tmp_path / "a")
     said = following.end()
-    assert "2 unreadable lines in events.jsonl" in said[-1]
-    assert len(said) == 4
+    assert "2 unreadable lines in events.jsonl" in said[-2]
+    assert len(said) == 5
     assert not set("".join(said)) & set("\x1b\u202e")
 
 

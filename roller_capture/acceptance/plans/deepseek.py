@@ -10,7 +10,6 @@ from typing import Final
 from roller_capture.acceptance.expected import Cell, Delegation, Expected, Plan
 from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, DELEGATION_TOOLS
 from roller_capture.scripted_provider.scenario import Scenario
-from roller_capture.vocabulary import CoverageStrength, Protocol
 
 _CUT: Final = {"call_incomplete": 1}
 
@@ -44,7 +43,6 @@ PLAN: Final = Plan(
     request_options=("--profile", "sdk"),
     arguments=_arguments,
     plain_tool_id=_call_id,
-    coverage_in={Protocol.ANTHROPIC_MESSAGES.value: CoverageStrength.COUNT},
     cells={
         "ordinary": _full("ordinary"),
         "single": _full("single", _one("child-a")),

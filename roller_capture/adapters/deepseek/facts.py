@@ -51,11 +51,21 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Output:
     """A completed model call of an agent. `message_id` is the harness's own id; `response_id` the provider's, which the
-    log has only of calls through the providers that are not the harness's own."""
+    log has only of calls through the providers that are not the harness's own; `request_seq` the last event that its
+    request brought along, which the log has only of the harness's own."""
 
     place: Place
     message_id: str | None
     response_id: str | None
+    request_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideOutput:
+    """A completed call for a title or a compaction; `request_seq` as in `Output`."""
+
+    place: Place
+    request_seq: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +145,7 @@ class Session:
     notices: dict[str, Notice] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
-    side_outputs: list[Place] = field(default_factory=list)
-    """Completed calls for a title or a compaction."""
+    side_outputs: list[SideOutput] = field(default_factory=list)
     compactions: list[Place] = field(default_factory=list)
     system_texts: dict[str, Place] = field(default_factory=dict)
     title_systems: dict[str, Place] = field(default_factory=dict)

@@ -8,7 +8,7 @@ all; but there the session log keeps the provider's response ids, which its reco
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from roller_capture.adapters.deepseek.facts import Output, Place, Session
+from roller_capture.adapters.deepseek.facts import Output, Place, Session, SideOutput
 from roller_capture.capture_protocol import (
     IdentityClaim,
     NativeCoverage,
@@ -22,6 +22,8 @@ SESSION_HEADER: Final = "x-deepseek-harness-session-id"
 RESPONSES_SESSION_HEADER: Final = "session_id"
 COMPACTION_HEADER: Final = "x-deepseek-harness-compact"
 
+_RESPONSE_ID: Final = "response_id"
+_REQUEST_EVENTS: Final = "context:/dsh_session_log/throughSeq"
 _HEADERS: Final = (f"header:{SESSION_HEADER}", f"header:{RESPONSES_SESSION_HEADER}")
 _BODY_FIELDS: Final = ("context:/dsh_session_log/session/id", "context:/prompt_cache_key")
 _SYSTEM_FIELDS: Final = (
@@ -50,7 +52,7 @@ def identity_claims(
     for session, output in _outputs(sessions):
         if output.response_id is not None:
             evidence = output.place.evidence("response", output.response_id, EvidenceKind.RESPONSE_ID)
-            yield IdentityClaim("response_id", output.response_id, session.session_id, evidence)
+            yield IdentityClaim(_RESPONSE_ID, output.response_id, session.session_id, evidence)
     for session_id, place in participants.items():
         for field in (field for field in _HEADERS if field.removeprefix("header:") in sent):
             evidence = place.evidence("session", session_id, EvidenceKind.NATIVE_HEADER)
@@ -94,24 +96,42 @@ def _first_places(many: Iterator[dict[str, Place]]) -> dict[str, Place]:
 
 
 def coverage(sessions: Mapping[str, Session], *, any_read: bool) -> NativeCoverage:
-    """Completed model calls: by the provider's response ids where the logs have them; else counted per session
-    (protocol: number of completed assistants), with those for titles and compactions, which the session's calls are
-    counted with."""
+    """Completed model calls, by the strongest key that all of them have: the provider's response id; else the last
+    event that a request brought along, which the provider's acceptance of it names in the log; else a count per session
+    (protocol: number of completed assistants).
+
+    Calls for titles and compactions, of which a log keeps no response id, are outputs in the two latter: the session's
+    calls are counted with them, and a title is asked for beside an answer, with the same events.
+    """
+    answers = list(_outputs(sessions))
+    sides = [(session, side) for session in sessions.values() for side in session.side_outputs]
+    numbers = {item.request_seq for _, item in answers} | {item.request_seq for _, item in sides}
+    key, strength, within = _HEADERS[0], CoverageStrength.COUNT, False
+    if answers and all(output.response_id is not None for _, output in answers):
+        key, strength, sides = _RESPONSE_ID, CoverageStrength.PER_ID, []
+    elif any_read and None not in numbers:
+        key, strength, within = _REQUEST_EVENTS, CoverageStrength.PER_ID, True
+
+    def identifier(output: Output | SideOutput) -> str | None:
+        if key == _RESPONSE_ID:
+            return output.response_id if isinstance(output, Output) else None
+        return str(output.request_seq) if within else None
+
     outputs = [
-        NativeOutput(session.session_id, output.response_id, output.place.evidence("message", output.message_id))
-        for session, output in _outputs(sessions)
+        *(_native(session, output, identifier(output), output.message_id) for session, output in answers),
+        *(_native(session, side, identifier(side), None) for session, side in sides),
     ]
-    has_ids = bool(outputs) and all(output.output_id is not None for output in outputs)
-    if not has_ids:
-        outputs += [
-            NativeOutput(session.session_id, None, place.evidence("message", None))
-            for session in sessions.values()
-            for place in session.side_outputs
-        ]
     return NativeCoverage(
-        field="response_id" if has_ids else _HEADERS[0],
-        strength=CoverageStrength.PER_ID if has_ids else CoverageStrength.COUNT,
+        field=key,
+        strength=strength,
         outputs=tuple(outputs) if any_read else None,
         protocol_count_name="completed_assistants",
         protocol_count={session.session_id: len(session.outputs) for session in sessions.values()},
+        within_participant=within,
     )
+
+
+def _native(
+    session: Session, output: Output | SideOutput, identifier: str | None, message_id: str | None
+) -> NativeOutput:
+    return NativeOutput(session.session_id, identifier, output.place.evidence("message", message_id))

@@ -18,6 +18,7 @@ from roller_capture.adapters.deepseek.facts import (
     Output,
     Place,
     Session,
+    SideOutput,
     ToolCall,
     ToolResult,
     Turn,
@@ -38,6 +39,7 @@ _NOTICE: Final = re.compile(
     r"Background subagent (\S{1,512}) (finished|failed|was stopped)"
     r"(?: before it finished\.| and will do no further work)"
 )
+_MOST_EVENTS: Final = 1 << 53
 _WORDS: Final = {"finished": "finished", "failed": "failed", "was stopped": "stopped"}
 
 _Record = Mapping[str, Any]
@@ -54,6 +56,10 @@ class SessionReader:
         self._gaps = gaps
         self._in_copy = False
         self._accepted = -1
+        self._unended: set[int] = set()
+        self._ended = -1
+        self._title_seq: int | None = None
+        self._title_accepted = False
         self._unanswered: list[str] = []
         self._output_ids: dict[str, str | None] = {}
         self._resumption: int | None = None
@@ -65,6 +71,7 @@ class SessionReader:
             "agent/inbox/spliced": self._inbox,
             "request/header": self._request_header,
             "assistant/message": self._assistant_message,
+            "assistant/attempt": self._attempt,
             "tool/call": self._tool_call,
             "tool/result": self._tool_result,
             "subagent/catalog": self._catalog,
@@ -75,6 +82,7 @@ class SessionReader:
             "session/title": self._title,
             "compaction/start": self._compaction,
             "compaction/summary": self._summary,
+            "compaction/end": self._attempt,
             "session-log-deepseek/delivery-accepted": self._accept,
         }
 
@@ -125,23 +133,43 @@ class SessionReader:
         handler = self._handlers.get(kind or "")
         if handler is None or self._in_copy:
             return
-        seq = line.record.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < 1 << 53:
+        seq = _event_number(line.record.get("seq"))
+        if seq is None:
             self._odd("a record has no number", line.number)
             return
         handler(session, as_mapping(line.record.get("data")), Place(self._source, line.number, seq))
 
     def _accept(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
         """The provider has taken a request, and with it all events up to a number. A fork's copy names the parent."""
-        through = data.get("throughSeq")
-        if as_id(data.get("sessionId")) == session.session_id and isinstance(through, int):
+        through = _event_number(data.get("throughSeq"))
+        if as_id(data.get("sessionId")) == session.session_id and through is not None:
             self._accepted = max(self._accepted, through)
+            if through > self._ended:  # else the acceptance of a title, or one that is told twice
+                self._unended.add(through)
+            self._title_accepted |= through == self._title_seq
+
+    def _ended_request(self) -> int | None:
+        """Which request this outcome ends, by the last event that it brought along: the only one that was accepted
+        since the outcome before, but for that of a title, which runs beside an agent's."""
+        requests = self._unended - {self._title_seq} or set(self._unended)
+        self._forget_requests()
+        return requests.pop() if len(requests) == 1 else None
+
+    def _forget_requests(self) -> None:
+        """None that was accepted so far can still have an output."""
+        self._ended = max(self._ended, *self._unended, -1)
+        self._unended.clear()
+
+    def _attempt(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
+        """A call has ended without an output."""
+        self._forget_requests()
 
     def _turn_start(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
         session.turns.append(Turn(place, is_resumption=self._resumption is not None))
         self._resumption = None
 
     def _turn_end(self, session: Session, data: _Record, place: Place) -> None:
+        self._forget_requests()
         reason = as_mapping(data.get("reason"))
         if not session.turns or session.turns[-1].end is not None:
             self._odd("a turn ends that did not begin", place.line)
@@ -159,6 +187,7 @@ class SessionReader:
             session.system_texts.setdefault(texts[0], place)
 
     def _title_request(self, session: Session, data: _Record, place: Place) -> None:
+        self._title_seq, self._title_accepted = place.seq, False
         system = as_text(data.get("system"))
         if system:
             session.title_systems.setdefault(system, place)
@@ -166,15 +195,17 @@ class SessionReader:
     def _title(self, session: Session, data: _Record, place: Place) -> None:
         source = as_word(as_mapping(data.get("source")).get("kind"))
         if source == "provider":
-            session.side_outputs.append(place)
+            request = self._title_seq if self._title_accepted else None
+            session.side_outputs.append(SideOutput(place, request))
         elif source is None:
             self._odd("a title does not say who gave it", place.line)
 
     def _compaction(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
+        self._forget_requests()
         session.compactions.append(place)
 
     def _summary(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
-        session.side_outputs.append(place)
+        session.side_outputs.append(SideOutput(place, self._ended_request()))
 
     def _request_header(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
         tools = as_list(as_mapping(data.get("header")).get("tools"))
@@ -182,11 +213,12 @@ class SessionReader:
         session.tools = names | (session.tools or set())
 
     def _assistant_message(self, session: Session, data: _Record, place: Place) -> None:
+        request = self._ended_request()
         if data.get("interrupted") is True:
             return  # a call that was aborted in the middle, with the text that had come
         message = as_mapping(data.get("message"))
         replayed = as_mapping(as_mapping(as_mapping(message.get("source")).get("replayState")).get("response"))
-        output = Output(place, as_id(message.get("id")), as_id(replayed.get("responseId")))
+        output = Output(place, as_id(message.get("id")), as_id(replayed.get("responseId")), request)
         session.outputs.append(output)
         for identifier in self._unanswered:
             if identifier in session.notices:
@@ -300,6 +332,11 @@ class SessionReader:
         index = data.get("seq")
         number = index if isinstance(index, int) and not isinstance(index, bool) and 0 < index < 1 << 31 else None
         return session.runs.get(as_id(data.get("runId")) or ""), number, as_id(data.get("childId"))
+
+
+def _event_number(value: Any) -> int | None:
+    """The harness's own number of an event, or `None` where it cannot be one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_EVENTS else None
 
 
 def _texts(message: _Record) -> list[str]:

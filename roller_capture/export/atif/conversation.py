@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from roller_capture.api import Attempt, Call, Participant
+from roller_capture.export.atif.images import Images
 from roller_capture.export.main.chain import Chain, NoTrajectoryError, Segment
 from roller_capture.export.main.trajectory import Row, chat_of, notifications_of, refuse_unbound, why_no_turns
 from roller_capture.export.times import nanoseconds
@@ -36,13 +37,15 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class Stretch:
-    """A conversation between two compactions: its last request, the calls that are not in it, and how it is told."""
+    """A conversation between two compactions: its last request, the calls that are not in it, and how it is told:
+    its steps, and the images that they refer to."""
 
     segment: Segment
     protocol: Protocol
     parameters: Row
     left_out: list[Row] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
+    images: Images = field(default_factory=dict)
 
 
 class Conversation:
@@ -91,7 +94,7 @@ class Conversation:
             told = {"call_id": call.call_id, "purpose": call.purpose, "blockers": list(call.blockers)}
             self._left_out.append(told)
             return
-        chat, parameters = chat_of(call, agent_messages=True)
+        chat, parameters = chat_of(call, agent_messages=True, images=True)
         self._chain.add(call.call_id, chat)
         segment = self._chain.segments[-1]
         if len(self._chain.segments) > len(self.stretches):

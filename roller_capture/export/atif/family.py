@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from roller_capture.api import Agent, Attempt, Call, Participant, Relation
 from roller_capture.export.atif.conversation import Conversation
+from roller_capture.export.atif.images import Images
 from roller_capture.export.atif.steps import refer, referred_ids, told_steps
-from roller_capture.export.main.chain import NoTrajectoryError
+from roller_capture.export.main.chain import NO_ROOT, NoTrajectoryError
 
 _DEEPEST = 32
 """Agents below agents that are put into one document; readers of nested JSON give up somewhere, too."""
@@ -24,13 +25,13 @@ class Family:
     """The conversations of the root and of the agents below it.
 
     `left_out` are the agents without a trajectory, `unattributed` the ids of calls that nobody is proven to have made,
-    `referred` the ids of trajectories that a step refers to.
+    `referred` the ids of trajectories that a step refers to, `images` the files that steps refer to.
     """
 
     def __init__(self, attempt: Attempt, calls: Iterable[Call]) -> None:
         """Goes through the calls once. Raises `NoTrajectoryError` where the root has no trajectory."""
         if len(attempt.roots) != 1:
-            raise NoTrajectoryError("no root is known" if not attempt.roots else "several roots")
+            raise NoTrajectoryError(NO_ROOT if not attempt.roots else "several roots")
         self.attempt = attempt
         self.root = attempt.roots[0]
         self._agents = {
@@ -50,6 +51,7 @@ class Family:
         if refused is not None:
             raise refused
         self.left_out = [*self._refused(), *self._unplaced()]
+        self.images = self._images()
         self.referred = {name for agent in self._agents.values() for name in self._refer(agent.participant)}
 
     def conversation(self, participant: Participant) -> Conversation:
@@ -115,6 +117,12 @@ class Family:
         for item in placed:
             placed += self.children(item)
         return placed
+
+    def _images(self) -> Images:
+        """Those of all conversations that are told."""
+        told = [self.conversation(participant) for participant in self._placed(self.root)]
+        stretches = [stretch for conversation in told for stretch in conversation.stretches]
+        return {name: data for stretch in stretches for name, data in stretch.images.items()}
 
     def _unplaced(self) -> Iterator[LeftOut]:
         for participant in self.attempt.participants:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.export.atif.conversation import Conversation, Stretch, Turn
+from roller_capture.export.atif.images import Images, content_parts
 from roller_capture.export.main.chain import NoTrajectoryError, head_length
 from roller_capture.export.main.trajectory import Row, told_messages
 from roller_capture.export.surrogates import has_lone_surrogate
@@ -24,7 +25,10 @@ _SOURCES: Final = {"system": "system", "developer": "system", "user": "user", "a
 
 
 def told_steps(conversation: Conversation, stretch: Stretch) -> list[Step]:
-    """The steps, numbered from 1. Raises `NoTrajectoryError` where the format cannot hold what was said."""
+    """The steps, numbered from 1; `stretch.images` gets the images that they refer to.
+
+    Raises `NoTrajectoryError` where the format cannot hold what was said.
+    """
     segment = stretch.segment
     marks = conversation.notifications.get(segment.links[-1].call_id, [])
     first = head_length(segment.last.messages) + segment.links[0].start
@@ -33,6 +37,7 @@ def told_steps(conversation: Conversation, stretch: Stretch) -> list[Step]:
         builder.add(position, row)
     if has_lone_surrogate([builder.steps, segment.last.tools, segment.last.other_tools, stretch.parameters]):
         raise NoTrajectoryError("lone surrogate", segment.links[-1].call_id)
+    stretch.images = builder.images
     return builder.steps
 
 
@@ -72,6 +77,7 @@ class _Steps:
         self._extra = extra
         self._first_answer = first_answer
         self.steps: list[Step] = []
+        self.images: Images = {}
         self._callers: dict[str, Step] = {}
         self._told: set[str] = set()
 
@@ -86,7 +92,7 @@ class _Steps:
         source = _SOURCES.get(role)
         if source is None:
             raise NoTrajectoryError("a message with a role that the format has not")
-        step: Step = {"step_id": len(self.steps) + 1, "source": source, "message": row["content"] or ""}
+        step: Step = {"step_id": len(self.steps) + 1, "source": source, "message": self._content(row) or ""}
         if source == "agent":
             self._answer(step, row, copied=position < self._first_answer)
         elif "name" in row or row["notifications"]:
@@ -117,12 +123,16 @@ class _Steps:
         caller = self._callers.get(row.get("tool_call_id", ""))
         if caller is None:
             raise NoTrajectoryError("the result of a tool call that is not in the conversation")
-        result: dict[str, Any] = {"source_call_id": row["tool_call_id"], "content": row["content"]}
+        result: dict[str, Any] = {"source_call_id": row["tool_call_id"], "content": self._content(row)}
         is_error = self._extra.get(f"{row['origin']['at']}/is_error") is True
         told = {"is_error": is_error, "notifications": row["notifications"]}
         if any(told.values()):
             result["extra"] = {name: value for name, value in told.items() if value}
         caller.setdefault("observation", {"results": []})["results"].append(result)
+
+    def _content(self, row: Row) -> Any:
+        """A text, or parts where there are images; `None` where there is nothing at all."""
+        return content_parts(row["parts"], self.images) if "parts" in row else row["content"]
 
     def _hear(self, row: Row) -> None:
         """A message of another agent: something that the system brought, with the agent's trajectory at it."""

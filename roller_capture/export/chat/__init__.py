@@ -33,13 +33,16 @@ class ChatCall(NamedTuple):
     extra: dict[str, dict[str, Any]]
 
 
-def chat_call(protocol: Protocol, context: dict[str, Any], output: Any, *, agent_messages: bool = False) -> ChatCall:
+def chat_call(
+    protocol: Protocol, context: dict[str, Any], output: Any, *, agent_messages: bool = False, images: bool = False
+) -> ChatCall:
     """The call in the chat form. Raises `NoChatFormError` where it cannot be told without leaving something away.
 
     `agent_messages`: for formats that have a place for messages between agents of Codex, which chats have not. They get
-    the role `agent_message`, and the member `id`.
+    the role `agent_message`, and the member `id`. `images`: for formats that have a place for images of what was sent;
+    messages with one get the member `parts`.
     """
-    asked = chat_request(protocol, context, agent_messages=agent_messages)
+    asked = chat_request(protocol, context, agent_messages=agent_messages, images=images)
     if not isinstance(output, dict):
         raise NoChatFormError("no output", "")
     answered = Transcript()
@@ -52,9 +55,11 @@ def chat_call(protocol: Protocol, context: dict[str, Any], output: Any, *, agent
     )
 
 
-def chat_request(protocol: Protocol, context: dict[str, Any], *, agent_messages: bool = False) -> ChatCall:
+def chat_request(
+    protocol: Protocol, context: dict[str, Any], *, agent_messages: bool = False, images: bool = False
+) -> ChatCall:
     """What was sent alone: nothing came back, or it does not matter. Raises like `chat_call`."""
-    sent = Transcript()
+    sent = Transcript(images)
     if protocol is Protocol.OPENAI_RESPONSES:
         responses.add_request(sent, context, agent_messages=agent_messages)
     else:

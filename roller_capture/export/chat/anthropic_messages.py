@@ -2,7 +2,16 @@
 
 from typing import Any, Final
 
-from roller_capture.export.chat.transcript import NoChatFormError, Transcript, function_call, objects, word
+from roller_capture.export.chat.transcript import (
+    IMAGE_ELSEWHERE,
+    Image,
+    NoChatFormError,
+    Part,
+    Transcript,
+    function_call,
+    objects,
+    word,
+)
 
 _TEXT: Final = ("type", "text")
 
@@ -64,21 +73,19 @@ def _add_assistant_block(transcript: Transcript, block: dict[str, Any], at: str,
 
 def _add_user_blocks(transcript: Transcript, role: str, content: Any, at: str, turn: str) -> None:
     """Tool results become messages of their own, in the order of the blocks; texts side by side are one message."""
-    texts: list[str] = []
+    parts: list[Part] = []
     blocks = objects(content, at)
     for place, block in blocks:
         kind = block.get("type")
-        if kind == "text":
-            texts.append(_text(transcript, block, place))
-        elif kind == "tool_result":
-            if texts:
-                transcript.say(role, texts, turn)
-                texts = []
+        if kind == "tool_result":
+            if parts:
+                transcript.say(role, parts, turn)
+                parts = []
             _add_tool_result(transcript, block, place)
         else:
-            raise NoChatFormError(word(kind), place)
-    if texts or not blocks:
-        transcript.say(role, texts, turn)
+            parts.append(_part(transcript, block, place))
+    if parts or not blocks:
+        transcript.say(role, parts, turn)
 
 
 def _add_tool_result(transcript: Transcript, block: dict[str, Any], at: str) -> None:
@@ -87,8 +94,28 @@ def _add_tool_result(transcript: Transcript, block: dict[str, Any], at: str) -> 
         raise NoChatFormError("a tool result without an id", at)
     transcript.keep_rest(at, block, ("type", "tool_use_id", "content"))
     content = block.get("content")
-    texts = [] if content is None else _texts(transcript, content, f"{at}/content")
-    transcript.say("tool", texts, at, tool_call_id=call_id)
+    transcript.say("tool", _parts(transcript, content, f"{at}/content"), at, tool_call_id=call_id)
+
+
+def _parts(transcript: Transcript, content: Any, at: str) -> list[Part]:
+    if content is None or isinstance(content, str):
+        return [] if content is None else [content]
+    return [_part(transcript, block, place) for place, block in objects(content, at)]
+
+
+def _part(transcript: Transcript, block: dict[str, Any], at: str) -> Part:
+    if block.get("type") != "image" or not transcript.images:
+        return _text(transcript, block, at)
+    source = block.get("source")
+    told = source if isinstance(source, dict) else {}
+    media_type, data = told.get("media_type"), told.get("data")
+    if told.get("type") != "base64":
+        raise NoChatFormError(IMAGE_ELSEWHERE, at)
+    if not isinstance(media_type, str) or not isinstance(data, str):
+        raise NoChatFormError("an unknown shape", at)
+    transcript.keep_rest(at, block, ("type", "source"))
+    transcript.keep_rest(f"{at}/source", told, ("type", "media_type", "data"))
+    return Image(media_type, data)
 
 
 def _texts(transcript: Transcript, content: Any, at: str) -> list[str]:

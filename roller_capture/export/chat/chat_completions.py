@@ -1,12 +1,15 @@
 """Chat Completions in the chat form, which is its own (https://platform.openai.com/docs/api-reference/chat)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from roller_capture.export.chat.transcript import (
     NoChatFormError,
+    Part,
     Transcript,
     custom_call,
     function_call,
+    image_of_url,
     objects,
     word,
 )
@@ -40,14 +43,15 @@ def _add_message(transcript: Transcript, message: dict[str, Any], at: str) -> No
         if message.get(name) is not None:
             raise NoChatFormError(name, f"{at}/{name}")
     transcript.keep_rest(at, message, _KNOWN)
-    texts = _texts(transcript, message.get("content"), f"{at}/content")
+    content = message.get("content")
     if role == "assistant":
-        _add_assistant(transcript, message, texts, at)
+        _add_assistant(transcript, message, _texts(transcript, content, f"{at}/content"), at)
         return
+    parts = _parts(transcript, content, f"{at}/content")
     members = {name: message[name] for name in ("name", "tool_call_id") if isinstance(message.get(name), str)}
     for name in ("tool_calls", "reasoning_content", "reasoning"):
         transcript.keep(f"{at}/{name}", message.get(name))
-    transcript.say(role, texts, at, **members)
+    transcript.say(role, parts, at, **members)
 
 
 def _add_assistant(transcript: Transcript, message: dict[str, Any], texts: list[str] | None, at: str) -> None:
@@ -93,10 +97,29 @@ def _tool_call(transcript: Transcript, call: dict[str, Any], at: str) -> dict[st
 def _texts(transcript: Transcript, content: Any, at: str) -> list[str] | None:
     if content is None or isinstance(content, str):
         return None if content is None else [content]
-    texts: list[str] = []
-    for place, part in objects(content, at):
-        if part.get("type") != "text" or not isinstance(part.get("text"), str):
-            raise NoChatFormError(word(part.get("type")), place)
-        transcript.keep_rest(place, part, ("type", "text"))
-        texts.append(part["text"])
-    return texts
+    return [_text(transcript, part, place) for place, part in objects(content, at)]
+
+
+def _parts(transcript: Transcript, content: Any, at: str) -> Sequence[Part] | None:
+    """Texts, and images where they have a place."""
+    if not transcript.images or not isinstance(content, list):
+        return _texts(transcript, content, at)
+    return [_part(transcript, part, place) for place, part in objects(content, at)]
+
+
+def _part(transcript: Transcript, part: dict[str, Any], at: str) -> Part:
+    if part.get("type") != "image_url":
+        return _text(transcript, part, at)
+    told = part.get("image_url")
+    if not isinstance(told, dict):
+        raise NoChatFormError("an unknown shape", at)
+    transcript.keep_rest(at, part, ("type", "image_url"))
+    transcript.keep_rest(f"{at}/image_url", told, ("url",))
+    return image_of_url(told.get("url"), at)
+
+
+def _text(transcript: Transcript, part: dict[str, Any], at: str) -> str:
+    if part.get("type") != "text" or not isinstance(part.get("text"), str):
+        raise NoChatFormError(word(part.get("type")), at)
+    transcript.keep_rest(at, part, ("type", "text"))
+    return str(part["text"])

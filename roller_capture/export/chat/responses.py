@@ -9,9 +9,11 @@ from typing import Any, Final
 from roller_capture.export.chat.transcript import (
     AGENT_MESSAGE,
     NoChatFormError,
+    Part,
     Transcript,
     custom_call,
     function_call,
+    image_of_url,
     objects,
     word,
 )
@@ -83,11 +85,11 @@ class _Items:
         if not isinstance(role, str):
             raise NoChatFormError("a message without a role", at)
         self._transcript.keep_rest(at, item, ("type", "role", "content"))
-        texts = self._texts(item.get("content"), f"{at}/content")
         if role != "assistant":
             self._end_turn()
-            self._transcript.say(role, texts, at)
+            self._transcript.say(role, self._parts(item.get("content"), f"{at}/content"), at)
             return
+        texts = self._texts(item.get("content"), f"{at}/content")
         if self._answered:
             self._end_turn()
         self._answered = True
@@ -121,8 +123,8 @@ class _Items:
             raise NoChatFormError("a tool result without an id", at)
         self._end_turn()
         self._transcript.keep_rest(at, item, ("type", "call_id", "output"))
-        texts = self._texts(item.get("output"), f"{at}/output")
-        self._transcript.say("tool", texts, at, tool_call_id=call_id)
+        parts = self._parts(item.get("output"), f"{at}/output")
+        self._transcript.say("tool", parts, at, tool_call_id=call_id)
 
     def _agent_message(self, item: dict[str, Any], at: str) -> None:
         """What one agent of Codex wrote to another; what only the service can read is kept beside."""
@@ -141,11 +143,23 @@ class _Items:
     def _texts(self, content: Any, at: str) -> list[str]:
         if isinstance(content, str):
             return [content]
-        texts: list[str] = []
-        for place, part in objects(content, at):
-            if part.get("type") not in _TEXTS or not isinstance(part.get("text"), str):
-                raise NoChatFormError(word(part.get("type")), place)
-            rest = {name: value for name, value in part.items() if value not in ([], {})}
-            self._transcript.keep_rest(place, rest, ("type", "text"))
-            texts.append(part["text"])
-        return texts
+        return [self._text(part, place) for place, part in objects(content, at)]
+
+    def _parts(self, content: Any, at: str) -> list[Part]:
+        """Texts, and images where they have a place."""
+        if isinstance(content, str):
+            return [content]
+        return [self._part(part, place) for place, part in objects(content, at)]
+
+    def _part(self, part: dict[str, Any], at: str) -> Part:
+        if part.get("type") != "input_image" or not self._transcript.images:
+            return self._text(part, at)
+        self._transcript.keep_rest(at, part, ("type", "image_url"))
+        return image_of_url(part.get("image_url"), at)
+
+    def _text(self, part: dict[str, Any], at: str) -> str:
+        if part.get("type") not in _TEXTS or not isinstance(part.get("text"), str):
+            raise NoChatFormError(word(part.get("type")), at)
+        rest = {name: value for name, value in part.items() if value not in ([], {})}
+        self._transcript.keep_rest(at, rest, ("type", "text"))
+        return str(part["text"])

@@ -6,18 +6,27 @@ A message has the members of Chat Completions and no others: `role`, `content` (
 say (an image, a web search of the service) raises `NoChatFormError`: it is never left away.
 
 Several texts of one message become one text, put together without anything between them; `origins` has their lengths.
+
+Formats that have a place for images ask for them (`Transcript.images`). Then a message with an image has one member
+more, `parts`: its texts and images in their order.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
 
 Message = dict[str, Any]
 
+_DATA_URL: Final = re.compile(r"data:([^;,]+);base64,(.*)\Z", re.DOTALL | re.IGNORECASE)
+
 AGENT_MESSAGE: Final = "agent_message"
 """The role of what one agent of Codex writes to another. No chat has it: only formats with a place for it take it."""
+
+
+IMAGE_ELSEWHERE: Final = "an image that is not in the request"
 
 
 class NoChatFormError(Exception):
@@ -29,21 +38,37 @@ class NoChatFormError(Exception):
         self.pointer = pointer
 
 
+class Image(NamedTuple):
+    """An image that stands in the request itself: its media type and base64, as they were sent."""
+
+    media_type: str
+    data: str
+
+
+Part = str | Image
+
+
 @dataclass(slots=True)
 class Transcript:
     """Messages in the chat form, in the order in which they were sent."""
 
+    images: bool = False
+    """Whether images have a place."""
     messages: list[Message] = field(default_factory=list)
     origins: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     _turn: str | None = None
 
-    def say(self, role: str, texts: Sequence[str] | None, at: str, **members: Any) -> None:
-        """A message of system, developer, user or tool; `texts=None` where it has no content at all."""
+    def say(self, role: str, parts: Sequence[Part] | None, at: str, **members: Any) -> None:
+        """A message of system, developer, user or tool; `parts=None` where it has no content at all."""
         self.end_turn()
         self._add({"role": role, "content": None, **members}, at)
-        if texts is not None:
-            self._set_texts(texts)
+        if parts is None:
+            return
+        texts = [part for part in parts if isinstance(part, str)]
+        self._set_texts(texts)
+        if len(texts) < len(parts):
+            self.messages[-1]["parts"] = [_told(part) for part in parts]
 
     def think(self, text: str, at: str, turn: str) -> None:
         """Reasoning that can be read; what follows in the same turn belongs to the same message."""
@@ -106,6 +131,12 @@ class Transcript:
         return split_parts(self.messages[-1]["content"], self.origins[-1])
 
 
+def _told(part: Part) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image", **part._asdict()}
+
+
 def split_parts(content: str, origin: dict[str, Any]) -> list[str]:
     """The texts that a message's content was put together from."""
     lengths = origin.get("parts", [len(content)])
@@ -129,6 +160,14 @@ def custom_call(call_id: Any, name: Any, text: Any, at: str) -> dict[str, Any]:
     if not isinstance(call_id, str) or not isinstance(name, str) or not isinstance(text, str):
         raise NoChatFormError("a tool call without id, name or input", at)
     return {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}
+
+
+def image_of_url(url: Any, at: str) -> Image:
+    """The image that a data URL holds. Any other leads to something that the request does not hold."""
+    found = _DATA_URL.match(url) if isinstance(url, str) else None
+    if found is None:
+        raise NoChatFormError(IMAGE_ELSEWHERE, at)
+    return Image(found[1].lower(), found[2])
 
 
 def objects(value: Any, at: str) -> list[tuple[str, dict[str, Any]]]:

@@ -1,6 +1,5 @@
 """`roller-capture export har`: one archive of all calls, and what is said of those that have no entry."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,65 +9,59 @@ from roller_capture import __version__, json_text
 from roller_capture.api import Attempt
 from roller_capture.export.har.entries import Entry, NoEntryError, entry_of
 from roller_capture.export.har.raw_files import schemes
+from roller_capture.export.outcome import Reasons, Runs, counted, tell
 from roller_capture.export.output_files import OutputFiles
+from roller_capture.export.request import Export, check_name
 from roller_capture.export.sources import AttemptTally, Source, Steps, check_place, find_sources, opened
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import progress
 from roller_capture.view.words import count
 
-_MOST_NAMED: Final = 5
 _HEAD: Final = {"version": "1.2", "creator": {"name": "roller-capture", "version": __version__}}
 
 
 @dataclass(frozen=True, slots=True)
-class HarExport:
+class HarExport(Export):
     """What is asked for."""
 
-    paths: Sequence[Path]
     output: Path
-    overwrite: bool = False
-    as_json: bool = False
-    all_attempts: bool = False
 
 
 @dataclass(slots=True)
 class _Tally:
     """What was exported; memory grows with the attempts alone."""
 
-    entries: int = 0
+    exported: int = 0
+    """Calls that have an entry."""
     bodies: int = 0
     attempts: AttemptTally = field(default_factory=AttemptTally)
-    left_out: Counter[str] = field(default_factory=Counter)
-    named: dict[str, list[str]] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
+    left_out: Reasons = field(default_factory=Reasons)
 
     def add(self, entry: Entry) -> None:
         """A call that has an entry."""
-        self.entries += 1
+        self.exported += 1
         self.bodies += "text" in entry["response"]["content"]
-
-    def leave_out(self, place: str, error: NoEntryError) -> None:
-        """A call that has none: counted and, a few of each kind, named."""
-        self.left_out[str(error)] += 1
-        names = self.named.setdefault(str(error), [])
-        if len(names) < _MOST_NAMED:
-            names.append(place)
 
     def lines(self) -> list[str]:
         """For people."""
         lines = [
-            f"exported {count(self.entries, 'call')}, of {count(self.attempts.read, 'attempt')} read",
+            f"exported {count(self.exported, 'call')}, of {count(self.attempts.read, 'attempt')} read",
             f"  {self.bodies:,} with the response body",
+            *self.runs.lines(),
         ]
-        for reason, number in self.left_out.most_common():
-            lines += [f"left out {count(number, 'call')}: {reason}", *(f"  {name}" for name in self.named[reason])]
+        for reason, number in self.left_out.counts.most_common():
+            names = (f"  {name}" for name in self.left_out.named[reason])
+            lines += [f"left out {count(number, 'call')}: {reason}", *names]
         return lines + self.attempts.lines()
 
     def document(self) -> dict[str, Any]:
         """For programs."""
         return {
-            "calls": self.entries,
+            "calls": self.exported,
             "response_bodies": self.bodies,
-            "left_out": dict(self.left_out),
-            "named": self.named,
+            "left_out": dict(self.left_out.counts),
+            "named": self.left_out.named,
+            **self.runs.document(),
             **self.attempts.document(),
         }
 
@@ -79,6 +72,7 @@ def export_har(request: HarExport) -> int:
     1 means that an attempt could not be trusted, or that there was nothing to export; then no file is written. Raises
     `RollerError`: exit 2 for what cannot be done as asked, exit 1 when an attempt changed while it was read.
     """
+    check_name(request.output, "export har writes HAR 1.2, which is JSON (.har, .json)", (".har", ".json"))
     tally = _Tally()
     sources = find_sources(request.paths, tally.attempts, all_attempts=request.all_attempts)
     check_place(request.output, sources)
@@ -87,17 +81,9 @@ def export_har(request: HarExport) -> int:
     with files.writing():
         with files.open(request.output) as stream:
             _write(stream, sources, tally)
-        if tally.entries:
+        if tally.exported:
             files.publish()
-    for line in tally.lines():
-        say(line)
-    if tally.entries:
-        say(f"{request.output}: HAR 1.2, {request.output.stat().st_size:,} bytes")
-    else:
-        say("error: there is nothing to export: no file was written")
-    if request.as_json:
-        answer(json_text.dumps_ascii({"output": str(request.output) if tally.entries else None, **tally.document()}))
-    return int(bool(tally.attempts.refused) or not tally.entries)
+    return tell(request, tally, request.output, lambda: f"HAR 1.2, {request.output.stat().st_size:,} bytes")
 
 
 def _write(stream: IO[bytes], sources: Sequence[Source], tally: _Tally) -> None:
@@ -106,7 +92,7 @@ def _write(stream: IO[bytes], sources: Sequence[Source], tally: _Tally) -> None:
     stream.write(b'{"log":' + json_text.dumps(_HEAD)[:-1] + b',"entries":[\n')
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts):
+        for source, attempt in counted(opened(sources, tally.attempts), tally):
             start = _write_attempt(stream, source, attempt, steps, tally)
             if start is not None:
                 pages.append(_page(source, attempt, start))
@@ -121,9 +107,9 @@ def _write_attempt(stream: IO[bytes], source: Source, attempt: Attempt, steps: S
         try:
             entry = entry_of(attempt, call, attempt.capture_id, known.get(call.sequence))
         except NoEntryError as error:
-            tally.leave_out(f"{source.path}: {call.call_id}", error)
+            tally.left_out.add(str(error), f"{source.path}: {call.call_id}")
             continue
-        stream.write((b",\n" if tally.entries else b"") + json_text.dumps(entry))
+        stream.write((b",\n" if tally.exported else b"") + json_text.dumps(entry))
         tally.add(entry)
         first = first or str(entry["startedDateTime"])
     return first

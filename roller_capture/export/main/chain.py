@@ -18,9 +18,14 @@ from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
 from roller_capture.export.chat import ChatCall, Message
+from roller_capture.vocabulary import Purpose
 
 _HEAD: Final = ("system", "developer")
 _OF_THE_PAST: Final = ("assistant", "tool")
+
+
+NO_ROOT: Final = "no root is known"
+UNKNOWN_PURPOSE: Final = f"purpose {Purpose.UNKNOWN}"
 
 
 class NoTrajectoryError(Exception):
@@ -136,7 +141,8 @@ def _essence(message: Message) -> list[Any]:
     """What makes it this message. Reasoning is left out: harnesses drop it from later requests."""
     calls = [[call["id"], call[call["type"]]["name"], _arguments(call)] for call in message.get("tool_calls", ())]
     ids = [message.get(name) for name in ("tool_call_id", "name", "id")]
-    return [message["role"], message["content"] or "", *ids, calls]
+    seen = [message["parts"]] if "parts" in message else []  # of a message with images
+    return [message["role"], message["content"] or "", *ids, calls, *seen]
 
 
 def _arguments(call: dict[str, Any]) -> Any:

@@ -1,9 +1,8 @@
 """`roller-capture export main`: a row for each segment of each attempt's main trajectory, or why there is none."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from roller_capture import json_text
 from roller_capture.api import Attempt
@@ -12,52 +11,46 @@ from roller_capture.export.main.card import sft_card
 from roller_capture.export.main.chain import NoTrajectoryError
 from roller_capture.export.main.sft import SFT_COLUMNS, sft_row
 from roller_capture.export.main.trajectory import Row, trajectory_rows
+from roller_capture.export.outcome import Reasons, Runs, counted, tell
 from roller_capture.export.output_files import OutputFiles
-from roller_capture.export.request import Format, MainExport, MainForm
+from roller_capture.export.request import ENDINGS, Format, MainExport, MainForm, check_name
 from roller_capture.export.row_writers import RowWriter, writer_for
 from roller_capture.export.sources import AttemptTally, Source, Steps, check_place, find_sources, opened
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import progress
 from roller_capture.view.words import count
-
-_MOST_NAMED: Final = 5
 
 
 @dataclass(slots=True)
 class _Tally:
     """What was exported, and which attempts have no main trajectory."""
 
-    rows: int = 0
+    exported: int = 0
+    """Rows."""
     cut: int = 0
     notifications: int = 0
     attempts: AttemptTally = field(default_factory=AttemptTally)
-    without: Counter[str] = field(default_factory=Counter)
-    named: dict[str, list[str]] = field(default_factory=dict)
-
-    def leave_out(self, source: Source, error: NoTrajectoryError) -> None:
-        """An attempt without one: it is counted and, a few of each kind, named."""
-        self.without[error.reason] += 1
-        names = self.named.setdefault(error.reason, [])
-        if len(names) < _MOST_NAMED:
-            names.append(f"{source.path}{f': {error.call_id}' if error.call_id else ''}")
+    runs: Runs = field(default_factory=Runs)
+    without: Reasons = field(default_factory=Reasons)
 
     def lines(self) -> list[str]:
         """For people."""
-        rows = count(self.rows, "main trajectory", "main trajectories")
+        rows = count(self.exported, "main trajectory", "main trajectories")
         lines = [
             f"exported {rows}, of {count(self.attempts.read, 'attempt')} read",
             f"  segments between compactions: {self.cut:,}; notifications that are marked: {self.notifications:,}",
-            f"without a main trajectory: {count(sum(self.without.values()), 'attempt')}",
+            *self.runs.lines(),
+            f"without a main trajectory: {count(self.without.total(), 'attempt')}",
         ]
-        for reason, number in self.without.most_common():
-            lines += [f"  {number:>7,}  {reason}", *(f"           {name}" for name in self.named[reason])]
-        return lines + self.attempts.lines()
+        hints = self.runs.hints(self.without.counts)
+        return [*lines, *self.without.lines(), *hints, *self.attempts.lines()]
 
     def document(self) -> dict[str, Any]:
         """For programs."""
         return {
-            "rows": self.rows,
-            "without": dict(self.without),
-            "named": self.named,
+            "rows": self.exported,
+            "without": dict(self.without.counts),
+            "named": self.without.named,
+            **self.runs.document(),
             **self.attempts.document(),
         }
 
@@ -79,20 +72,18 @@ def export_main(request: MainExport) -> int:
     with files.writing():
         with files.open(request.output) as stream:
             _write_rows(request, sources, tally, new_writer(stream))
-        if tally.rows:
+        if tally.exported:
             if is_sft:
-                files.write(card, sft_card(request.output.name, request.file_format, tally.rows, tally.without))
+                name, without = request.output.name, tally.without.counts
+                files.write(card, sft_card(name, request.file_format, tally.exported, without))
             files.publish()
-    for line in tally.lines():
-        say(line)
-    if tally.rows:
-        beside = f"; beside it {card.name}" if is_sft else ""
-        say(f"{request.output}: {request.form} form, {request.output.stat().st_size:,} bytes{beside}")
-    else:
-        say("error: there is nothing to export: no file was written")
-    if request.as_json:
-        answer(json_text.dumps_ascii({"output": str(request.output) if tally.rows else None, **tally.document()}))
-    return int(bool(tally.attempts.refused) or not tally.rows)
+    beside = f"; beside it {card.name}" if is_sft else ""
+    return tell(
+        request,
+        tally,
+        request.output,
+        lambda: f"{request.form} form, {request.output.stat().st_size:,} bytes{beside}",
+    )
 
 
 class _Documents:
@@ -110,26 +101,29 @@ class _Documents:
 
 def _writer_for(request: MainExport) -> Callable[[IO[bytes]], RowWriter]:
     if request.form is MainForm.SFT:
+        writes = "export main --as sft writes JSON Lines (.jsonl) or Parquet (.parquet)"
+        check_name(request.output, writes, ENDINGS[request.file_format])
         return writer_for(request.file_format, SFT_COLUMNS, nested=False)
     if request.file_format is not Format.JSONL:
         raise RollerError("--format parquet is for --as sft: an ACTF row is one document", exit_code=2)
+    check_name(request.output, "export main writes JSON Lines (.jsonl)", ENDINGS[request.file_format])
     return _Documents
 
 
 def _write_rows(request: MainExport, sources: Sequence[Source], tally: _Tally, writer: RowWriter) -> None:
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts, request.workers):
+        for source, attempt in counted(opened(sources, tally.attempts, request.workers), tally):
             try:
                 rows = _rows(request.form, attempt, source)
             except NoTrajectoryError as error:
-                tally.leave_out(source, error)
+                tally.without.add(error.reason, f"{source.path}{f': {error.call_id}' if error.call_id else ''}")
                 continue
             finally:
                 steps.count(source.calls)
             for row in rows:
                 writer.write(row)
-            tally.rows += len(rows)
+            tally.exported += len(rows)
             tally.cut += len(rows) if len(rows) > 1 else 0
             tally.notifications += sum(_notified(row) for row in rows)
     writer.close()

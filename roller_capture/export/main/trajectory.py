@@ -6,7 +6,7 @@ from typing import Any, Final
 from roller_capture import json_text
 from roller_capture.api import Attempt, Call, Participant, Relation
 from roller_capture.export.chat import ChatCall, NoChatFormError, chat_call
-from roller_capture.export.main.chain import Chain, NoTrajectoryError, Segment, head_length
+from roller_capture.export.main.chain import NO_ROOT, UNKNOWN_PURPOSE, Chain, NoTrajectoryError, Segment, head_length
 from roller_capture.view.provider_words import finish_word
 from roller_capture.vocabulary import DeliveryKind, Purpose, RelationType
 
@@ -21,7 +21,7 @@ _BY_ITSELF: Final = (DeliveryKind.NOTIFICATION, DeliveryKind.MESSAGE)
 def trajectory_rows(attempt: Attempt, manifest_path: str) -> list[Row]:
     """The rows in order. Raises `NoTrajectoryError` where there is none, or where it would be a guess."""
     if len(attempt.roots) != 1:
-        raise NoTrajectoryError("no root is known" if not attempt.roots else "several roots")
+        raise NoTrajectoryError(NO_ROOT if not attempt.roots else "several roots")
     root = attempt.roots[0]
     refuse_unbound(attempt, root)
     builder = _Builder(attempt, root)
@@ -38,7 +38,7 @@ def trajectory_rows(attempt: Attempt, manifest_path: str) -> list[Row]:
 def why_no_turns(left_out: Sequence[Row]) -> str:
     """Of an agent all of whose calls were left out: nothing bars those that only nobody knows the purpose of."""
     if any(told["purpose"] == Purpose.UNKNOWN and not told["blockers"] for told in left_out):
-        return "nothing tells that its exportable calls were made for an agent's turn (purpose unknown)"
+        return f"nothing tells that its exportable calls were made for an agent's turn ({UNKNOWN_PURPOSE})"
     return "there is no exportable call of an agent's turn"
 
 
@@ -141,7 +141,7 @@ class _Builder:
         segment.last = chat._replace(messages=[], output=[], origins={}, extra={})  # its rows are made
 
 
-def chat_of(call: Call, *, agent_messages: bool = False) -> tuple[ChatCall, Row]:
+def chat_of(call: Call, *, agent_messages: bool = False, images: bool = False) -> tuple[ChatCall, Row]:
     """The call in the chat form, and the rest of its request. Raises `NoTrajectoryError`."""
     try:
         context = call.context
@@ -150,7 +150,7 @@ def chat_of(call: Call, *, agent_messages: bool = False) -> tuple[ChatCall, Row]
     if not isinstance(context, dict):
         raise NoTrajectoryError("a request is no JSON object", call.call_id)
     try:
-        chat = chat_call(call.protocol, context, call.output, agent_messages=agent_messages)
+        chat = chat_call(call.protocol, context, call.output, agent_messages=agent_messages, images=images)
     except NoChatFormError as error:
         raise NoTrajectoryError(f"no chat form: {error.what}", call.call_id) from None
     return chat, {name: value for name, value in context.items() if name not in _NOT_PARAMETERS}

@@ -7,15 +7,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.export.otel.destinations import Collector, Destination, LinesOfOtlp
 from roller_capture.export.otel.spans import AttemptSpans, Untold
+from roller_capture.export.outcome import Runs, counted, tell
 from roller_capture.export.output_files import OutputFiles
+from roller_capture.export.request import ENDINGS, Export, Format, check_name
 from roller_capture.export.sources import AttemptTally, Source, Steps, check_place, find_sources, opened
-from roller_capture.terminal import answer, progress, say
+from roller_capture.terminal import progress, say
 from roller_capture.view.words import count
 
+_JSONL: Final = ENDINGS[Format.JSONL]
 _WORDS: Final = {
     "calls_without_times": "calls and tool calls whose times are not known",
     "agents_without_calls": "agents without a call",
@@ -27,33 +29,32 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class OtelExport:
+class OtelExport(Export):
     """What is asked for: an output or an endpoint."""
 
-    paths: Sequence[Path]
     output: Path | None = None
     endpoint: str | None = None
     content: bool = False
-    overwrite: bool = False
-    as_json: bool = False
-    all_attempts: bool = False
 
 
 @dataclass(slots=True)
 class _Tally:
     """What was exported."""
 
-    spans: int = 0
+    exported: int = 0
+    """Spans."""
     by_operation: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
     attempts: AttemptTally = field(default_factory=AttemptTally)
+    runs: Runs = field(default_factory=Runs)
     untold: Untold = field(default_factory=Untold)
 
     def lines(self) -> list[str]:
         """For people."""
         shown = ", ".join(f"{name} {number:,}" for name, number in self.by_operation.most_common())
-        spans = count(self.spans, "span")
+        spans = count(self.exported, "span")
         lines = [f"exported {spans} of {count(self.attempts.read, 'attempt')}{f': {shown}' if shown else ''}"]
+        lines += self.runs.lines()
         untold = asdict(self.untold)
         if any(untold.values()):
             lines.append("not told:")
@@ -63,10 +64,11 @@ class _Tally:
     def document(self) -> dict[str, Any]:
         """For programs."""
         return {
-            "spans": self.spans,
+            "spans": self.exported,
             "by_operation": dict(self.by_operation),
             "rejected": self.rejected,
             "untold": asdict(self.untold),
+            **self.runs.document(),
             **self.attempts.document(),
         }
 
@@ -79,25 +81,24 @@ def export_otel(request: OtelExport) -> int:
     read, or the collector failed.
     """
     if (request.output is None) == (request.endpoint is None):
-        raise RollerError("name one: --output FILE, or --endpoint URL", exit_code=2)
+        which = "name one" if request.output is None else "name only one of them"
+        raise RollerError(f"{which}: --output FILE, or --endpoint URL", exit_code=2)
+    if request.output is not None:
+        # One attempt is one JSON document, and the collector's own file exporter calls such files .json, too.
+        check_name(request.output, "export otel writes lines of OTLP/JSON (.jsonl, .json)", (*_JSONL, ".json"))
     tally = _Tally()
     sources = find_sources(request.paths, tally.attempts, all_attempts=request.all_attempts)
     if request.output is not None:
         _to_file(request, request.output, sources, tally)
     else:
         _to_collector(request, str(request.endpoint), sources, tally)
-    for line in tally.lines():
-        say(line)
     target = str(request.output or request.endpoint)
-    if not tally.spans:
-        say("error: there is nothing to export: no file was written, and nothing sent")
-    elif request.output is not None:
-        say(f"{target}: OTLP/JSON, {request.output.stat().st_size:,} bytes")
-    else:
-        say(f"{target}: sent")
-    if request.as_json:
-        answer(json_text.dumps_ascii({"output": target if tally.spans else None, **tally.document()}))
-    return int(bool(tally.attempts.refused) or not tally.spans or tally.rejected > 0)
+    code = tell(request, tally, target, lambda: _written(request.output), "no file was written, and nothing sent")
+    return code or int(tally.rejected > 0)
+
+
+def _written(output: Path | None) -> str:
+    return "sent" if output is None else f"OTLP/JSON, {output.stat().st_size:,} bytes"
 
 
 def _to_file(request: OtelExport, output: Path, sources: Sequence[Source], tally: _Tally) -> None:
@@ -107,7 +108,7 @@ def _to_file(request: OtelExport, output: Path, sources: Sequence[Source], tally
     with files.writing():
         with files.open(output) as stream:
             _export(request, sources, tally, LinesOfOtlp(stream))
-        if tally.spans:
+        if tally.exported:
             files.publish()
 
 
@@ -126,20 +127,20 @@ def _said_how_far(tally: _Tally) -> Iterator[None]:
     try:
         yield
     except RollerError:
-        say(f"made before: {count(tally.spans, 'span')}: the collector may have some of them")
+        say(f"made before: {count(tally.exported, 'span')}: the collector may have some of them")
         raise
 
 
 def _export(request: OtelExport, sources: Sequence[Source], tally: _Tally, destination: Destination) -> None:
     with progress("export") as bar:
         steps = Steps(bar, sources)
-        for source, attempt in opened(sources, tally.attempts):
+        for source, attempt in counted(opened(sources, tally.attempts), tally):
             spans = AttemptSpans(attempt, request.content, tally.untold)
             destination.begin(spans.resource(source.manifest_name))
             for span in spans.spans():
                 destination.add(span)
                 operation = str(span.attributes["gen_ai.operation.name"])
-                tally.spans += 1
+                tally.exported += 1
                 tally.by_operation[operation] += 1
                 steps.count(int(operation == "chat"))
             destination.end()

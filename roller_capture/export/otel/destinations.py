@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Protocol
 from roller_capture import __version__, json_text
 from roller_capture.errors import RollerError
 from roller_capture.export.otel.otlp import SCHEMA_URL, Attribute, Span, attributes
+from roller_capture.export.otel.protobuf import CONTENT_TYPE, Messages, Refused
 
 _SCOPE: Final = {"name": "roller_capture", "version": __version__}
 _LONGEST_REQUEST: Final = 4 * 1024 * 1024
@@ -24,6 +25,8 @@ _LONGEST_REQUEST: Final = 4 * 1024 * 1024
 _MOST_SPANS: Final = 512
 _TRACES: Final = "/v1/traces"
 _TRIES: Final = 5
+_UNSUPPORTED: Final = 415
+"""The media type is not supported: this collector takes no JSON."""
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 """The statuses that the OTLP specification calls retryable."""
 _LONGEST_WAIT: Final = 30.0
@@ -78,13 +81,17 @@ class LinesOfOtlp:
 
 
 class Collector:
-    """Sends OTLP/JSON over HTTP. `rejected` counts the spans that the collector did not want, `reasons` says why."""
+    """Sends OTLP over HTTP: JSON, and to one that takes none the same as protobuf.
+
+    `rejected` counts the spans that the collector did not want, `reasons` says why.
+    """
 
     def __init__(self, endpoint: str, environment: Mapping[str, str] = os.environ) -> None:
         """`endpoint` with or without `/v1/traces`. Raises `RollerError` (exit 2) where it is no such URL."""
         self._url = _traces_url(endpoint)
         self._headers = {"Content-Type": "application/json", "User-Agent": f"roller-capture/{__version__}"}
         self._headers |= _headers_of(environment)
+        self._messages: Messages | None = None
         self._envelope = _Enveloped({})
         self._spans: list[bytes] = []
         self._bytes = 0
@@ -107,16 +114,28 @@ class Collector:
         self._spans, self._bytes = [], 0
 
     def _send(self, body: bytes) -> None:
-        for tried in range(1, _TRIES + 1):
-            status, answered, wait = self._post(body)
+        sent, tried = self._encoded(body), 0
+        while True:
+            status, answered, wait = self._post(sent)
             if status == 200:
                 self._read_answer(answered)
                 return
+            if status == _UNSUPPORTED and self._messages is None:
+                self._messages = Messages(self._url)
+                sent = self._encoded(body)
+                continue
+            tried += 1
             if status not in _TRY_AGAIN or tried == _TRIES:
                 break
             time.sleep(min(wait if wait is not None else 2.0 ** (tried - 1), _LONGEST_WAIT))
         words = answered[:200].decode("utf-8", "backslashreplace").strip()
         raise RollerError(f"{self._url}: the collector answered {status}{f': {words}' if words else ''}")
+
+    def _encoded(self, body: bytes) -> bytes:
+        if self._messages is None:
+            return body
+        self._headers["Content-Type"] = CONTENT_TYPE
+        return self._messages.request(body)
 
     def _post(self, body: bytes) -> tuple[int, bytes, float | None]:
         """Status, answer, and how long the collector asks to wait."""
@@ -133,14 +152,18 @@ class Collector:
 
     def _read_answer(self, answered: bytes) -> None:
         """A collector may take a part only; it says how many it did not."""
-        try:
-            partial = json_text.parse(answered)["partialSuccess"]
-            rejected = int(partial.get("rejectedSpans", 0))
-        except (json_text.JsonError, KeyError, TypeError, ValueError, AttributeError):
-            return
-        self.rejected += max(0, rejected)
-        if rejected > 0:
-            self.reasons.add(str(partial.get("errorMessage", ""))[:200])
+        refused = _refused(answered) if self._messages is None else self._messages.refused(answered)
+        self.rejected += max(0, refused.spans)
+        if refused.spans > 0:
+            self.reasons.add(refused.reason[:200])
+
+
+def _refused(answered: bytes) -> Refused:
+    try:
+        partial = json_text.parse(answered)["partialSuccess"]
+        return Refused(int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", "")))
+    except (json_text.JsonError, KeyError, TypeError, ValueError, AttributeError):
+        return Refused(0, "")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from roller_capture.paths import named
 from roller_capture.view.attempt import Attempt, Call, finding_lines
 from roller_capture.view.family import Agent, Family
 from roller_capture.view.gaps import Gap
@@ -16,6 +17,7 @@ from roller_capture.view.html.prices import Prices
 from roller_capture.view.overview import summary_document
 from roller_capture.view.provider_words import Tokens
 from roller_capture.view.relations import RelationWords
+from roller_capture.view.stopped import error_message
 from roller_capture.view.unowned import why_unowned
 from roller_capture.vocabulary import RelationType, Role
 
@@ -71,8 +73,11 @@ class _Index:
         attempt, family = self._attempt, self._family
         return {
             **{name: attempt.manifest[name] for name in _MEMBERS},
-            "path": str(attempt.path),
+            "path": named(attempt.path),
             "lifecycle": attempt.lifecycle,
+            "end": None
+            if attempt.end is None
+            else {"sentence": attempt.end.sentence, "last_words": list(attempt.end.last_words)},
             "summary": summary_document(attempt),
             "begin": None if self._begin is None else self._begin.isoformat(),
             "currency": None if self._prices is None else self._prices.currency,
@@ -158,7 +163,9 @@ class _Index:
             "tokens": _tokens(call.tokens),
             "cost": None if self._prices is None else self._prices.cost(call),
             "tools": [[item["name"], item["tool_call_id"]] for item in record["tool_refs"]],
-            "errors": record["errors"],
+            "errors": [
+                {**error, "message": error_message(error, stopped=self._attempt.stopped)} for error in record["errors"]
+            ],
             "content": self._contents.calls.get(call.call_id),
         }
 

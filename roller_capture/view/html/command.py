@@ -4,19 +4,20 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from roller_capture import __version__
 from roller_capture.api import open_attempt
 from roller_capture.errors import RollerError
 from roller_capture.export.output_files import OutputFiles
+from roller_capture.paths import named
 from roller_capture.publication import CALLS, COMPRESSED_CALLS
-from roller_capture.published import find_attempts
+from roller_capture.published import UnreadableError, find_attempts
 from roller_capture.terminal import progress, say
 from roller_capture.view.attempt import Attempt, finding_lines, load_attempt
 from roller_capture.view.family import family_of
@@ -28,7 +29,7 @@ from roller_capture.view.html.native_records import native_records
 from roller_capture.view.html.page import PageWriter
 from roller_capture.view.html.previews import preview
 from roller_capture.view.html.prices import Prices, read_prices
-from roller_capture.view.overview import summary_document
+from roller_capture.view.overview import find_superseded, summary_document
 
 MOST_ATTEMPTS: Final = 100
 """Above this many attempts each gets a page of its own."""
@@ -59,17 +60,19 @@ def write_html(request: PageRequest) -> int:
     Raises `RollerError`: exit 2 for what cannot be done as asked, exit 1 when of a single attempt nothing can be shown.
     """
     prices = None if request.prices is None else read_prices(request.prices)
+    unreadable: list[UnreadableError] = []
     try:
-        attempts = find_attempts(request.path)
+        attempts = find_attempts(request.path, unreadable)
     except OSError as error:
         raise RollerError(f"{request.path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
     _check_place(request.output, attempts)
     files = OutputFiles([request.output], overwrite=request.overwrite)
     files.check()
     single = attempts == [request.path]
-    problems: Problems = []
+    older, book_problems = find_superseded(attempts)
+    problems: Problems = [str(error) for error in (*book_problems, *unreadable)]
     with _counting(request.path, len(attempts)) as step, files.writing():
-        pages = _Pages(request, attempts, prices, problems, step)
+        pages = _Pages(request, _Found(attempts, older, unreadable), prices, problems, step)
         if single or _fits_one_page(attempts):
             with files.open(request.output) as stream:
                 pages.together(PageWriter(stream), must_load=single)
@@ -92,19 +95,27 @@ def folder_of(output: Path) -> Path:
     return output.with_name(f"{output.stem}-attempts")
 
 
+class _Found(NamedTuple):
+    """The attempts, those of them whose samples were made again, and the folders that could not be looked into."""
+
+    attempts: Sequence[Path]
+    older: Collection[Path]
+    unreadable: Sequence[UnreadableError]
+
+
 class _Pages:
     """Puts attempts into pages. What cannot be read goes into `problems`, and the others are shown."""
 
     def __init__(
         self,
         request: PageRequest,
-        attempts: Sequence[Path],
+        found: _Found,
         prices: Prices | None,
         problems: Problems,
         step: Callable[[], None],
     ) -> None:
         self._request = request
-        self._attempts = attempts
+        self._found = found
         self._prices = prices
         self._problems = problems
         self._step = step
@@ -112,15 +123,15 @@ class _Pages:
     def together(self, page: PageWriter, *, must_load: bool) -> None:
         """All in one page. `must_load`: an attempt of which nothing can be shown raises."""
         rows: list[Document] = []
-        for number, path in enumerate(self._attempts):
+        for number, path in enumerate(self._found.attempts):
             rows.append(self._put(page, path, number, must_load=must_load))
             self._step()
-        page.finish(_about(self._request.path, rows))
+        page.finish(_about(self._request.path, [*rows, *self._unreadable()]))
 
     def one_each(self, folder: Path) -> list[Document]:
         """A page for each in `folder`; the rows of the list, which link to them."""
         rows: list[Document] = []
-        for number, path in enumerate(self._attempts, 1):
+        for number, path in enumerate(self._found.attempts, 1):
             name = f"{number:06d}.html"
             with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
                 page = PageWriter(stream)
@@ -132,18 +143,20 @@ class _Pages:
             link = f"./{quote(folder_of(self._request.output).name)}/{name}" if is_shown else None
             rows.append({**row, "number": None, "link": link})
             self._step()
-        return rows
+        return [*rows, *self._unreadable()]
+
+    def _unreadable(self) -> list[Document]:
+        return [_unusable(self._request, error.path, error) for error in self._found.unreadable]
 
     def _put(self, page: PageWriter, path: Path, number: int, *, must_load: bool) -> Document:
         """Writes the attempt into the page; its row."""
-        name = "." if path == self._request.path else str(path.relative_to(self._request.path))
         try:
             attempt = load_attempt(path)
         except RollerError as error:
             if must_load:
                 raise
             self._problems.append(str(error))
-            return {"name": name, "number": None, "error": str(error)}
+            return _unusable(self._request, path, error)
         family = family_of(attempt)
         contents = _contents(attempt, page)
         index = attempt_index(attempt, family, gaps_of(attempt, family), contents, self._prices)
@@ -152,14 +165,23 @@ class _Pages:
         costs = [call["cost"] for call in index["calls"]]
         known = [cost for cost in costs if cost is not None]
         return {
-            "name": name,
+            "name": _name(self._request, path),
             "number": number,
-            **summary_document(attempt),
+            **summary_document(attempt, is_superseded=path in self._found.older),
             "activity": activity(index),
             "cost": sum(known) if known else None,
             "unpriced": len(costs) - len(known),
             "currency": index["currency"],
         }
+
+
+def _unusable(request: PageRequest, path: Path, error: RollerError) -> Document:
+    """The row of what cannot be shown."""
+    return {"name": _name(request, path), "number": None, "error": named(str(error))}
+
+
+def _name(request: PageRequest, path: Path) -> str:
+    return "." if path == request.path else str(path.relative_to(request.path))
 
 
 def _contents(attempt: Attempt, page: PageWriter) -> Contents:
@@ -236,7 +258,7 @@ def _counting(path: Path, total: int) -> Iterator[Callable[[], None]]:
     if total == 1:
         yield lambda: None
         return
-    with progress(f"view {path}") as bar:
+    with progress(f"view {path}", "attempts") as bar:
         done = 0
 
         def step() -> None:

@@ -10,12 +10,18 @@ from typing import Any, Final
 from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.publication import MANIFEST
-from roller_capture.published import is_uncaptured, why_no_attempts
+from roller_capture.published import (
+    UnreadableError,
+    find_attempts,
+    is_regular_file,
+    is_uncaptured,
+    read_manifest,
+    why_no_attempts,
+)
 from roller_capture.recording.lock import LOCK_FILE, is_held
-from roller_capture.runs.books import SAMPLES
 from roller_capture.runs.configuration import RUN_FILE
 from roller_capture.view.live.events import EventTail, LiveCall, LiveCalls, Step
-from roller_capture.working.values import number, text
+from roller_capture.working.values import integer, mapping, number, text
 from roller_capture.working_files import EVENTS, WORK_DIR, read_regular_file
 
 _ATTEMPT_FILE: Final = "attempt.json"
@@ -66,6 +72,19 @@ class FollowedAttempt:
         self.was_running = self.was_running or bool(steps) or self.state not in ENDED
         return steps
 
+    def counted_calls(self) -> int:
+        """Its calls, also when it was published before and its events are gone. Raises nothing."""
+        if self.state is not State.PUBLISHED or self.calls.by_flow:
+            return len(self.calls.by_flow)
+        try:
+            return integer(mapping(read_manifest(self.path).get("counts")).get("calls")) or 0
+        except RollerError:
+            return 0
+
+    def is_recorded(self) -> bool:
+        """Does a recorder hold it at this moment?"""
+        return is_held(self.path / WORK_DIR / LOCK_FILE) is True
+
     def received(self, call: LiveCall) -> int | None:
         """Bytes of the response so far."""
         if not call.is_open:
@@ -88,7 +107,7 @@ class FollowedAttempt:
         return info
 
     def _stands(self, info: dict[str, Any]) -> State:
-        if (self.path / MANIFEST).is_file():
+        if is_regular_file(self.path / MANIFEST):
             return State.PUBLISHED
         if not info:
             return State.WAITING
@@ -114,13 +133,25 @@ class Followed:
     def look(self) -> Iterator[tuple[FollowedAttempt, Step]]:
         """What has happened since the last look, attempt by attempt."""
         if self.is_run:
-            for path in sorted((self.path / SAMPLES).glob("*/capture/attempt-*")):
-                if path not in self.attempts and path.is_dir():
-                    sample = path.relative_to(self.path / SAMPLES).parts[0]
-                    self.attempts[path] = FollowedAttempt(path, f"{sample}/{path.name}")
+            for path in self._found([]):
+                if path not in self.attempts:
+                    self.attempts[path] = FollowedAttempt(path, f"{path.parent.parent.name}/{path.name}")
         for attempt in self.attempts.values():
             for step in attempt.look():
                 yield attempt, step
+
+    def unreadable(self) -> list[UnreadableError]:
+        """The folders of a run that cannot be looked into: what goes on there is not seen."""
+        closed: list[UnreadableError] = []
+        if self.is_run:
+            self._found(closed)
+        return closed
+
+    def _found(self, closed: list[UnreadableError]) -> list[Path]:
+        try:
+            return find_attempts(self.path, closed)
+        except RollerError:  # it has no attempt yet
+            return []
 
     def has_ended(self) -> bool:
         """Is nothing more to come? A run ends when no `collect` holds it any more."""
@@ -131,6 +162,13 @@ class Followed:
 
 def followed(path: Path) -> Followed:
     """What is to be followed. Raises `RollerError`: exit 2 for what is no folder, 1 where nothing is recorded."""
+    try:
+        return _followed(path)
+    except OSError as error:  # no permission, a name that is too long
+        raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
+
+
+def _followed(path: Path) -> Followed:
     if not path.is_dir():
         raise RollerError(f"{path}: is no directory: name an attempt or a run directory", exit_code=2)
     if path.name == WORK_DIR and (path / EVENTS).exists():

@@ -1,5 +1,6 @@
 """Two ways to show what is followed: a picture that moves on a terminal, and a plain line for each step elsewhere."""
 
+import shlex
 import time
 from collections.abc import Iterator
 from typing import Final, TextIO
@@ -34,7 +35,7 @@ class PlainScreen:
 
     def step(self, attempt: FollowedAttempt, step: Step) -> None:
         """Says what has happened."""
-        self._say(f"{self._prefix(attempt)}{_step_words(attempt, step)}")
+        self.say(f"{self._prefix(attempt)}{_step_words(attempt, step)}")
 
     def refresh(self) -> None:
         """Says which attempts have ended since."""
@@ -42,7 +43,7 @@ class PlainScreen:
             if attempt.state in ENDED and attempt.name not in self._told:
                 self._told.add(attempt.name)
                 if attempt.was_running or not self._followed.is_run:
-                    self._say(f"{self._prefix(attempt)}{summary(attempt)}")
+                    self.say(f"{self._prefix(attempt)}{summary(attempt)}")
 
     def close(self) -> None:
         """Nothing is left to be said."""
@@ -50,7 +51,8 @@ class PlainScreen:
     def _prefix(self, attempt: FollowedAttempt) -> str:
         return f"{attempt.name}: " if self._followed.is_run else ""
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """A line. Raises `RollerError` when it cannot be written."""
         encoding = self._stream.encoding or "utf-8"
         try:
             self._stream.write(safe(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -87,6 +89,10 @@ class LiveScreen:
         if len(followed) > _MOST_LAST_WORDS:
             self._console.print(f"and {len(followed) - _MOST_LAST_WORDS:,} more")
 
+    def say(self, line: str) -> None:
+        """A line below the picture, which is closed."""
+        self._console.print(Text(safe(line)))
+
     def picture(self, now: float) -> ConsoleRenderable:
         """What is drawn at this time."""
         running = [item for item in self._followed.attempts.values() if item.state not in ENDED]
@@ -120,6 +126,23 @@ def summary(attempt: FollowedAttempt) -> str:
     return ", ".join(parts)
 
 
+def resting_words(followed: Followed) -> str:
+    """That there was nothing to follow, what is there instead, and how to see it."""
+    attempts = list(followed.attempts.values())
+    if not attempts:
+        return f"{followed.path}: is a run that holds no attempt, and no collect works in it"
+    path = shlex.quote(str(followed.path))
+    published = sum(attempt.state is State.PUBLISHED for attempt in attempts)
+    if not followed.is_run:
+        step = f"view {path} shows it" if published else f"finalize {path} publishes it"
+        return f"nothing is being recorded: roller-capture {step}"
+    recorded = sum(attempt.is_recorded() for attempt in attempts)
+    nothing = f"{count(recorded, 'attempt')} still recorded, by no collect" if recorded else "nothing is being recorded"
+    calls = sum(attempt.counted_calls() for attempt in attempts)
+    there = f"{published:,} of {count(len(attempts), 'attempt')} published, {count(calls, 'call')}"
+    return f"{nothing}: {there}: roller-capture view {path} shows them"
+
+
 def _headline(attempt: FollowedAttempt, now: float) -> Text:
     line = Text()
     line.append(safe(attempt.name), STRONG)
@@ -133,7 +156,7 @@ def _headline(attempt: FollowedAttempt, now: float) -> Text:
 
 def _count_words(attempt: FollowedAttempt) -> Iterator[str]:
     calls = attempt.calls.by_flow.values()
-    yield count(len(calls), "call")
+    yield count(attempt.counted_calls(), "call")
     running = sum(call.is_open for call in calls)
     bad = sum(_is_bad(call) for call in calls)
     if running:

@@ -4,6 +4,7 @@ The headers of the calls are the truth: the program sends them itself, and no ag
 """
 
 import dataclasses
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,7 @@ class _Untouched:
     outputs: set[str | None]
 
 
+@functools.cache
 def _untouched(run: Path) -> _Untouched:
     source, recorded = recorded_run(run)
     calls, owners = [], []

@@ -47,6 +47,13 @@ def answer(message_id: str, *tool_ids: str, response_id: str | None = None, name
     )
 
 
+def accepted(through: int, session_id: str = ROOT) -> Record:
+    """The record that the provider has taken a request with all events up to this one."""
+    return event(
+        "session-log-deepseek/delivery-accepted", sessionId=session_id, sessionFormatVersion=4, throughSeq=through
+    )
+
+
 def call(tool_id: str, name: str = "subagent", **arguments: Any) -> Record:
     return event("tool/call", callId=tool_id, name=name, arguments=json.dumps(arguments))
 

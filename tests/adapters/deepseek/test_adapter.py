@@ -15,6 +15,7 @@ from tests.adapters.deepseek.session_logs import (
     OTHER,
     ROOT,
     SessionLogs,
+    accepted,
     answer,
     child_log,
     event,
@@ -73,19 +74,25 @@ def test_a_root_that_the_launcher_names_is_read_without_any_header(logs: Session
 
 
 @pytest.mark.parametrize(
-    ("answers", "key", "strength"),
+    ("records", "key", "strength"),
     [
-        ([answer("m-1"), answer("m-2")], "header:x-deepseek-harness-session-id", "count"),
+        ([accepted(0), answer("m-1"), accepted(2), answer("m-2")], "context:/dsh_session_log/throughSeq", "per_id"),
         ([answer("m-1", response_id="r-1"), answer("m-2", response_id="r-2")], "response_id", "per_id"),
-        ([answer("m-1", response_id="r-1"), answer("m-2")], "header:x-deepseek-harness-session-id", "count"),
+        ([answer("m-1"), answer("m-2")], "header:x-deepseek-harness-session-id", "count"),
+        ([accepted(0), answer("m-1"), answer("m-2")], "header:x-deepseek-harness-session-id", "count"),
+        (
+            [accepted(0), answer("m-1"), answer("m-2", response_id="r-2")],
+            "header:x-deepseek-harness-session-id",
+            "count",
+        ),
     ],
-    ids=["own-provider", "other-provider", "both"],
+    ids=["own-provider", "other-provider", "no-upload", "one-without", "both"],
 )
 def test_coverage_is_by_id_where_every_output_has_one(
-    logs: SessionLogs, answers: list[dict[str, object]], key: str, strength: str
+    logs: SessionLogs, records: list[dict[str, object]], key: str, strength: str
 ) -> None:
     """Else the completed assistants are counted."""
-    logs.write([header(), *turn(*answers)])
+    logs.write([header(), *turn(*records)])
     coverage = logs.read().coverage
     assert (coverage.field, coverage.strength.value, len(coverage.outputs or ())) == (key, strength, 2)
     assert coverage.protocol_count == {ROOT: 2}
@@ -98,6 +105,55 @@ def test_titles_and_compactions_count_as_outputs_of_their_session(logs: SessionL
     logs.write([header(), *turn(answer("m-1"), title, fallback, event("compaction/summary", turn=1))])
     coverage = logs.read().coverage
     assert (len(coverage.outputs or ()), coverage.protocol_count) == (3, {ROOT: 1})
+
+
+def test_a_run_without_any_answer_has_nothing_to_compare(logs: SessionLogs) -> None:
+    """And lacks nothing: each of its calls failed."""
+    logs.write([header(), *turn(event("assistant/attempt", turn=1), reason="error")])
+    coverage = logs.read().coverage
+    assert (coverage.strength, coverage.outputs, coverage.protocol_count) == ("per_id", (), {ROOT: 0})
+
+
+_TITLE_ASKED = event("session/title-llm-request", system="Title.")
+_TITLE = event("session/title", title="T", source={"kind": "provider"})
+
+
+@pytest.mark.parametrize(
+    ("records", "numbers"),
+    [
+        ([accepted(0), answer("m-1"), accepted(3), answer("m-2")], ["0", "3"]),
+        # A call that failed after the provider had taken it, and the next attempt.
+        ([accepted(0), event("assistant/attempt", turn=1), accepted(3), answer("m-1")], ["3"]),
+        # One that the provider refused leaves no acceptance.
+        ([event("assistant/attempt", turn=1), accepted(2), answer("m-1")], ["2"]),
+        # A title is asked for beside the first answer, with the same events or with others.
+        ([_TITLE_ASKED, accepted(1), _TITLE, accepted(1), answer("m-1")], ["1", "1"]),
+        ([_TITLE_ASKED, accepted(1), accepted(1), answer("m-1"), _TITLE], ["1", "1"]),
+        ([_TITLE_ASKED, accepted(1), accepted(2), answer("m-1"), _TITLE], ["1", "2"]),
+        ([_TITLE_ASKED, accepted(1), answer("m-1"), accepted(1), accepted(5), answer("m-2"), _TITLE], ["1", "1", "5"]),
+        # An acceptance that is told twice.
+        ([accepted(0), accepted(0), answer("m-1"), accepted(0), accepted(4), answer("m-2")], ["0", "4"]),
+        ([accepted(0), event("assistant/attempt"), accepted(0), accepted(4), answer("m-2")], ["4"]),
+        # A compaction, and one that failed.
+        (
+            [event("compaction/start"), accepted(1), event("compaction/summary"), accepted(4), answer("m-1")],
+            ["1", "4"],
+        ),
+        ([event("compaction/start"), accepted(1), event("compaction/end"), accepted(4), answer("m-1")], ["4"]),
+        # What is not known is no number: two that were accepted, a parent's, and no number at all.
+        ([accepted(0), accepted(2), answer("m-1")], [None]),
+        ([accepted(0, OTHER), answer("m-1")], [None]),
+        ([accepted(-1), answer("m-1")], [None]),
+        ([_TITLE_ASKED, _TITLE, accepted(3), answer("m-1")], [None, None]),
+    ],
+)
+def test_an_output_is_that_of_the_request_accepted_before_it(
+    logs: SessionLogs, records: list[dict[str, object]], numbers: list[str | None]
+) -> None:
+    """The request's number in the body and the acceptance's in the log are the same."""
+    logs.write([header(), *turn(*records)])
+    outputs = logs.read().coverage.outputs or ()
+    assert sorted(str(output.output_id) for output in outputs) == sorted(map(str, numbers))
 
 
 def test_a_call_that_was_aborted_in_the_middle_is_no_output(logs: SessionLogs) -> None:

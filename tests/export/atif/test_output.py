@@ -1,12 +1,15 @@
 """`export atif`: one file or a folder, each there as a whole or not at all."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roller_capture.export.atif import command
+from roller_capture.export.atif import output as output_module
 from roller_capture.export.atif.command import AtifExport, export_atif
 from roller_capture.export.atif.output import FileNames
 from tests.export.families import publish_generations, run_export
@@ -113,3 +116,70 @@ def test_file_names_are_harmless_and_given_once() -> None:
     assert names.stem(None, "..", "cap_3") == "attempt"
     assert len(names.stem("x" * 300, "a", "cap_4")) <= 120
     assert names.stem("\n\x1b[31m", "é", "cap_5").isascii()
+
+
+def test_files_are_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is the old one or the new one, at any moment, its rights are kept, what else lies there is in both."""
+    run, out = publish_run(tmp_path / "run", monkeypatch), tmp_path / "out"
+    out.mkdir(mode=0o750)
+    (out / "a.json").write_text("old")
+    (out / "b.json").write_text("old")
+    (out / "mine.txt").write_text("mine")
+    seen: list[set[str]] = []
+    real = output_module.exchange
+
+    def look(one: Path, other: Path) -> None:
+        seen.append({(other / name).read_text()[:3] for name in ("a.json", "b.json", "mine.txt")})
+        real(one, other)
+        seen.append({(other / name).read_text()[:3] for name in ("a.json", "b.json", "mine.txt")})
+        (one / "late.txt").write_text("by somebody who still had the old folder open")
+
+    monkeypatch.setattr(output_module, "exchange", look)
+    assert run_export("atif", run, "--output", out, "--overwrite")[0] == 0
+    assert seen == [{"old", "min"}, {'{"s', "min"}]
+    assert sorted(path.name for path in out.iterdir()) == ["a.json", "b.json", "late.txt", "mine.txt"]
+    assert out.stat().st_mode & 0o777 == 0o750
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+
+
+@pytest.mark.parametrize("hindrance", ["a folder in it", "no exchange", "no links"])
+def test_where_folders_cannot_be_exchanged_files_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hindrance: str
+) -> None:
+    """One by one; nothing else is touched, and nothing stays behind."""
+    run, out = publish_run(tmp_path / "run", monkeypatch, "a"), tmp_path / "out"
+    (out / "notes" if hindrance == "a folder in it" else out).mkdir(parents=True)
+    (out / "a.json").write_text("old")
+    (out / "mine.txt").write_text("mine")
+    before = out.stat().st_ino
+
+    def cannot(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    if hindrance == "no exchange":
+        monkeypatch.setattr(output_module, "exchange", cannot)
+    if hindrance == "no links":
+        monkeypatch.setattr(os, "link", cannot)
+    assert run_export("atif", run, "--output", out, "--overwrite")[0] == 0
+    assert out.stat().st_ino == before
+    assert json.loads((out / "a.json").read_text())["schema_version"] == "ATIF-v1.8"
+    assert (out / "mine.txt").read_text() == "mine"
+    assert (out / "notes").is_dir() == (hindrance == "a folder in it")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+
+
+def test_a_folder_that_is_filled_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was empty when the export began."""
+    run, out = publish_run(tmp_path / "run", monkeypatch, "a"), tmp_path / "out"
+    out.mkdir()
+    real = command._write
+
+    def fill(document: Any, new_file: Any) -> None:
+        real(document, new_file)
+        (out / "a.json").write_text("theirs")
+
+    monkeypatch.setattr(command, "_write", fill)
+    code, _, err = run_export("atif", run, "--output", out)
+    assert (code, "somebody else has just written there" in err) == (1, True)
+    assert (out / "a.json").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]

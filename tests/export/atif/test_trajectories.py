@@ -156,11 +156,11 @@ def test_one_tool_call_can_launch_several(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_subagent_that_cannot_be_told_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither it nor those below it are inside, and no reference leads nowhere."""
-    picture = {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "eA=="}}]}
+    paper = {"role": "user", "content": [{"type": "document", "source": {"type": "text", "data": "x"}}]}
     delegates, passes_on = answer("r1", use("toolu_1")), answer("c1", use("toolu_2"))
     calls = [
         ("root", asked(GO), delegates, {}),
-        (CHILD, asked(picture), passes_on, {}),
+        (CHILD, asked(paper), passes_on, {}),
         (GRANDCHILD, asked(GO), answer("g1", text("42")), {}),
         ("root", asked(GO, said(delegates), result("toolu_1", "42")), answer("r2", text("done")), {}),
     ]
@@ -171,7 +171,7 @@ def test_a_subagent_that_cannot_be_told_is_named(tmp_path: Path, monkeypatch: py
     assert "subagent_trajectories" not in root
     assert references(root) == {}
     reasons = [item["reason"] for item in root["extra"]["roller"]["subagents_left_out"]]
-    assert reasons == ["no chat form: image", "its parent has no trajectory"]
+    assert reasons == ["no chat form: document", "its parent has no trajectory"]
     _, _, err = run_export("atif", tmp_path / "a", "--output", tmp_path / "p.json")
     assert "subagents without a trajectory: 2" in err
 

@@ -1,6 +1,7 @@
 """Puts a request's messages together from its chat form: proof that the form lost nothing.
 
-Compared is the canonical shape: a text is a list of one text block, arguments are values, absent is not null.
+Compared is the canonical shape: a text is a list of one text block, arguments are values, absent is not null, an item
+without a type is a message, and a text without annotations has no list of them.
 """
 
 import json
@@ -10,6 +11,7 @@ from roller_capture.export.chat import split_parts
 from roller_capture.vocabulary import Protocol
 
 TEXT_TYPES = {"user": "input_text", "system": "input_text", "developer": "input_text", "assistant": "output_text"}
+_NOTHING = (("annotations", []), ("logprobs", []))
 
 
 def canonical(protocol: Protocol, request: dict[str, Any]) -> dict[str, Any]:
@@ -20,7 +22,12 @@ def canonical(protocol: Protocol, request: dict[str, Any]) -> dict[str, Any]:
         Protocol.OPENAI_RESPONSES: ("instructions", "input"),
     }[protocol]
     text_type = "input_text" if protocol is Protocol.OPENAI_RESPONSES else "text"
-    return {name: _canonical(request[name], text_type) for name in names if name in request}
+    told = {name: _canonical(request[name], text_type) for name in names if name in request}
+    if isinstance(told.get("system"), str):
+        told["system"] = [{"type": text_type, "text": told["system"]}]
+    if isinstance(told.get("input"), list):
+        told["input"] = [{"type": "message", **item} for item in told["input"]]
+    return told
 
 
 def _canonical(value: Any, text_type: str) -> Any:
@@ -28,7 +35,8 @@ def _canonical(value: Any, text_type: str) -> Any:
         return [_canonical(item, text_type) for item in value]
     if not isinstance(value, dict):
         return value
-    result = {key: _canonical(item, text_type) for key, item in value.items() if item is not None}
+    told = {key: item for key, item in value.items() if item is not None and (key, item) not in _NOTHING}
+    result = {key: _canonical(item, text_type) for key, item in told.items()}
     for name in ("content", "output"):
         if isinstance(result.get(name), str):
             result[name] = [{"type": text_type, "text": result[name]}]

@@ -83,6 +83,30 @@ REQUESTS: list[tuple[Protocol, TypeAdapter[Any], dict[str, Any]]] = [
         TypeAdapter(openai.types.responses.ResponseCreateParams),
         RESPONSES_REQUEST,
     ),
+    # As some harnesses write them: a system prompt that is a text, messages without a type, empty annotations.
+    (
+        Protocol.ANTHROPIC_MESSAGES,
+        TypeAdapter(anthropic.types.MessageCreateParams),
+        {**ANTHROPIC_REQUEST, "system": "be brief"},
+    ),
+    (
+        Protocol.OPENAI_RESPONSES,
+        TypeAdapter(openai.types.responses.ResponseCreateParams),
+        {
+            "model": "m",
+            "input": [
+                {"role": "user", "content": "go"},
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "a", "annotations": []}],
+                    "id": "msg_1",
+                    "status": "completed",
+                },
+                {"role": "user", "content": [{"type": "input_text", "text": "and?"}]},
+            ],
+        },
+    ),
 ]
 ANSWERS = {
     Protocol.ANTHROPIC_MESSAGES: {"content": []},

@@ -1,4 +1,4 @@
-"""An OTLP receiver: reads OTLP/JSON into the official protobuf messages, from a file or over HTTP on the loopback."""
+"""An OTLP receiver on the loopback: reads OTLP, JSON or protobuf, into the official messages; files of it, too."""
 
 import base64
 import contextlib
@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,31 @@ def _value(value: Any) -> Any:
 
 @dataclass
 class Receiver:
-    """A collector. `answers` are (status, headers, body) for the next requests; then all is well."""
+    """A collector. `answers` are (status, headers, body) for the next requests that it can read; then all is well."""
 
     url: str
+    takes_json: bool = True
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+
+    def answer(self, media_type: str) -> tuple[int, dict[str, str], bytes]:
+        """The next answer to a request of this type."""
+        if media_type == "application/json" and not self.takes_json:
+            return 415, {}, b"Unsupported content type: application/json"
+        if self.answers:
+            return self.answers.pop(0)
+        return 200, {}, b"{}" if media_type == "application/json" else b""
 
     @property
     def spans(self) -> list[Any]:
         """What it took."""
         return [span for _, _, message in self.requests for span in spans_of(message)]
+
+
+def _message(headers: Message, body: bytes) -> Any:
+    if headers["content-type"] == "application/x-protobuf":
+        return ExportTraceServiceRequest.FromString(body)
+    return received(body)
 
 
 @contextlib.contextmanager
@@ -80,9 +96,9 @@ def receiver() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            status, headers, answered = state.answers.pop(0) if state.answers else (200, {}, b"{}")
+            status, headers, answered = state.answer(self.headers["content-type"])
             if status == 200:
-                state.requests.append((self.path, dict(self.headers.items()), received(body)))
+                state.requests.append((self.path, dict(self.headers.items()), _message(self.headers, body)))
             self.send_response(status)
             for name, value in {"content-length": str(len(answered)), **headers}.items():
                 self.send_header(name, value)

@@ -1,12 +1,17 @@
 """`export otel --endpoint`: an OTLP receiver on the loopback takes the spans, or does not want them."""
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
 
-from roller_capture.export.otel import destinations
+from roller_capture.export.otel import destinations, protobuf
 from tests.export.families import publish_generations, run_export
 from tests.export.otel.receiver import Receiver, file_spans, receiver
 
@@ -93,6 +98,33 @@ def test_spans_that_were_rejected_are_told(attempt: Path, collector: Receiver) -
     assert code == 1
     assert "the collector rejected 3 spans (too old)" in err
     assert '"rejected":3' in out
+
+
+def test_a_collector_without_json_gets_the_same_as_protobuf(
+    attempt: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked with JSON once. Its answers are of its form, too."""
+    monkeypatch.setattr(destinations, "_MOST_SPANS", 5)
+    collector.takes_json = False
+    partial = ExportTracePartialSuccess(rejected_spans=2, error_message="too old")
+    answer = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+    collector.answers = [(503, {"Retry-After": "0"}, b""), (200, {}, answer), (200, {}, b"\xff no message")]
+    code, _, err = run_export("otel", attempt, "--endpoint", collector.url)
+    assert (code, "the collector rejected 2 spans (too old)" in err) == (1, True)
+    assert {headers["Content-Type"] for _, headers, _ in collector.requests} == {"application/x-protobuf"}
+    assert run_export("otel", attempt, "--output", attempt.parent / "o")[0] == 0
+    assert collector.spans == file_spans(attempt.parent / "o")
+
+
+def test_a_collector_without_json_needs_a_package(
+    attempt: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2, one line that says which."""
+    monkeypatch.setitem(sys.modules, protobuf._SERVICE, None)
+    assert run_export("otel", attempt, "--endpoint", collector.url)[0] == 0
+    collector.takes_json = False
+    code, _, err = run_export("otel", attempt, "--endpoint", collector.url)
+    assert (code, "pip install 'roller-capture[otlp]'" in err) == (2, True)
 
 
 def test_a_collector_that_is_not_there(attempt: Path, collector: Receiver) -> None:

@@ -106,8 +106,8 @@ class _Session:
         call |= {"tool_refs": [{"tool_call_id": item["id"], "item_id": None, "name": item["name"]} for item in tools]}
         call["output"] |= {"content": content, "stop_reason": "tool_use" if tools else "end_turn", "usage": usage}
         call["timing"] |= {
-            "request_start": _moment(clock),
-            "end": _moment(clock + seconds),
+            "request_start": moment(clock),
+            "end": moment(clock + seconds),
             "first_byte_ms": seconds * 300.0,
             "duration_ms": seconds * 1000.0,
         }
@@ -153,5 +153,6 @@ def _marked(message: Any) -> Any:
     return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]}
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
+    """So long after the first request, as a record has it."""
     return f"2026-11-30T10:{int(seconds // 60) % 60:02}:{seconds % 60:09.6f}Z"

@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from roller_capture.runs.books import SampleState
 from roller_capture.view.attempt import load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
+from roller_capture.view.html import command
 from roller_capture.view.html.command import PageRequest, write_html
+from tests.runs.made_run import MadeRun
 from tests.support.publish import publish_family
 from tests.view.busy_attempt import NOTICE, busy_attempt
 from tests.view.html.chromium import chromium, detail, opened, row, rows
 from tests.view.html.hostile import hostile_attempt
-from tests.view.html.sessions import long_attempt
-from tests.view.published import forge
+from tests.view.html.sessions import long_attempt, moment
+from tests.view.published import Record, forge, note_run, without_calls
 
 
 class Pages:
@@ -357,3 +360,132 @@ def test_a_run_is_a_table_that_leads_to_its_attempts(
         ]
         page.keyboard.press("u")
         expect(page.locator(".runs tbody tr")).to_have_count(2)
+
+
+def test_a_list_of_pages_leads_to_each_and_back(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a run with more attempts than one page holds."""
+    monkeypatch.setattr(command, "MOST_ATTEMPTS", 1)
+    run = pages.folder / "many"
+    for name in ("one", "two"):
+        publish_family(run / "samples" / name / "capture" / "attempt-0001", monkeypatch)
+    with opened(browser, pages.write(run, "many.html")) as page:
+        lines = page.locator(".runs tbody tr")
+        expect(lines).to_have_count(2)
+        page.fill("#query", "two")
+        expect(lines).to_have_count(1)
+        page.get_by_role("link", name="two · attempt-0001").click()
+        expect(page.locator("#home")).to_have_text("two · attempt-0001")
+        assert page.url.endswith("/many-attempts/000002.html")
+        row(page, "#2").click()
+        expect(page.locator("#detail h1")).to_contain_text("#2")
+        page.go_back()
+        page.go_back()
+        expect(page.locator("#home")).to_have_text("many")
+        lines.first.locator("td").nth(2).click()
+        expect(page.locator("#home")).to_have_text("one · attempt-0001")
+        expect(page.locator("#sheet .row")).to_have_count(5)
+
+
+def test_a_run_counts_what_failed_and_leaves_out_what_was_made_again(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = MadeRun(pages.folder / "again", monkeypatch)
+    run.begin()
+    again = run.done("again", state=SampleState.FAILED)
+    entry = run.record(again)
+    again.settle(entry, run.publish(again, entry))
+    run.done("bad", state=SampleState.FAILED)
+    note_run(run.attempt("bad"), exit_codes=[3], stderr_tail="boom: no way")
+    with opened(browser, pages.write(run.directory, "again.html")) as page:
+        facts = page.locator("#detail .grid > div").all_inner_texts()
+        assert [fact.split("\n") for fact in facts[:4]] == [
+            ["run completed", "1"],
+            ["run failed", "1"],
+            ["capture complete", "2"],
+            ["calls", "6"],
+        ]
+        assert "1 attempt is superseded" in detail(page)
+        expect(page.locator(".runs .older td").first).to_have_text("again · attempt-0001 superseded")
+        assert "exit code 3: boom: no way" in page.locator(".runs tr", has_text="bad").inner_text()
+        page.set_viewport_size({"width": 420, "height": 800})
+        box = page.locator("#detail").bounding_box()
+        assert box is not None
+        assert box["height"] > 700
+
+
+def test_a_run_that_failed_without_a_call_says_why_and_has_no_empty_headings(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = pages.folder / "nothing"
+    publish_family(attempt, monkeypatch)
+    forge(without_calls(attempt), manifest=lambda whole: whole.update(execution_status="failed"))
+    note_run(attempt, exit_codes=[3], ended_by="harness", stderr_tail="<b>Traceback</b>\nboom: no way")
+    with opened(browser, pages.write(attempt, "nothing.html")) as page:
+        assert page.locator("#detail .bad-note").inner_text().split("\n\n") == [
+            "The run failed: exit code 3.",
+            "Its error output ends:",
+            "<b>Traceback</b>\nboom: no way",
+        ]
+        assert page.locator("#detail h2").all_inner_texts() == ["What is missing"]
+        assert "No model call was recorded." in detail(page)
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_everything_has_room(browser: Browser, pages: Pages, width: int) -> None:
+    """The triangle of a sentence that wraps stands beside it; no button is cut off, and the last bar ends in view."""
+    with opened(browser, pages.busy, "#0/a1") as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        heads = page.locator("#detail .fact > .fold-head")
+        lines = [head.locator("> :last-child").bounding_box() for head in heads.all()]
+        twists = [head.locator(".twist").bounding_box() for head in heads.all()]
+        assert max(line["height"] for line in lines if line) > 30
+        for line, twist in zip(lines, twists, strict=True):
+            assert line is not None
+            assert twist is not None
+            assert twist["x"] + twist["width"] <= line["x"]
+            assert abs(twist["y"] - line["y"]) < 8
+        for button in page.locator("#tools button").all():
+            box = button.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= width
+        left, lane = page.locator("#left").bounding_box(), page.locator("#row-c0 canvas").bounding_box()
+        assert left is not None
+        assert lane is not None
+        assert left["x"] + left["width"] - 20 < lane["x"] + lane["width"] <= left["x"] + left["width"] - 8
+
+
+PAINTED = """canvas => {
+    const {data} = canvas.getContext('2d').getImageData(0, canvas.height / 2, canvas.width, 1);
+    const blue = [...Array(canvas.width).keys()].filter(x => data[4 * x + 2] - data[4 * x] > 15);
+    return [blue.length / canvas.width, canvas.width - blue.at(-1)];
+}"""
+
+
+@pytest.mark.parametrize("unit", [0.001, 1])
+def test_a_pause_is_drawn_narrow_however_short_the_session_is(
+    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch, unit: float
+) -> None:
+    """Two turns of 15 milliseconds, or seconds, with a long pause; a call without duration at the end is seen too."""
+
+    def at(call: Record, start: float, end: float) -> None:
+        call["timing"] |= {
+            "request_start": moment(start * unit),
+            "end": moment(end * unit),
+            "first_byte_ms": None,
+            "duration_ms": (end - start) * unit * 1000,
+        }
+
+    def two_turns(calls: list[Record]) -> None:
+        at(calls[0], 0, 15)
+        at(calls[1], 1800, 1800)
+        at(calls[2], 1785, 1800)
+
+    attempt = pages.folder / f"pause-{unit}"
+    publish_family(attempt, monkeypatch)
+    with opened(browser, pages.write(forge(attempt, calls=two_turns), f"pause-{unit}.html")) as page:
+        share, _ = page.locator("#row-a0 canvas").evaluate(PAINTED)
+        assert share > 0.9
+        _, from_the_end = page.locator("#row-c1 canvas").evaluate(PAINTED)
+        assert from_the_end <= 10

@@ -44,10 +44,10 @@ const overviewView = (app) => {
       costPair(app, totals.cost, totals.unpriced),
     ]),
     findingsView(attempt),
+    endView(attempt),
     gapsView(app),
-    el("h2", "", "Agents"),
-    agentList(app, attempt.agents),
-    el("h2", "", models.size === 1 ? "Model" : "Models"),
+    attempt.agents.length ? [el("h2", "", "Agents"), agentList(app, attempt.agents)] : null,
+    models.size ? el("h2", "", models.size === 1 ? "Model" : "Models") : el("p", "faint", "No model call was recorded."),
     el("ul", "plain-list", [...models].map(([model, times]) => el("li", "", el("span", "mono", shown(model)), el("span", "faint", ` ${count(times, "call")}`)))),
     folding("more-facts", "More of this attempt", (body) =>
       append(body, [
@@ -66,6 +66,12 @@ const overviewView = (app) => {
 
 const findingsView = (attempt) =>
   attempt.findings.length ? el("div", "note bad-note", el("h2", "", "Damaged"), attempt.findings.map((line) => el("p", "", shown(line)))) : null;
+
+// Why the run did not end well, and what the harness said last.
+const endView = ({ end, execution_status: status }) =>
+  end ? el("div", `note ${status === "failed" ? "bad-note" : "warn-note"}`,
+    el("p", "", shown(sentenceCase(end.sentence)), "."),
+    end.last_words.length ? [el("p", "faint", "Its error output ends:"), el("pre", "mono", end.last_words.map(shown).join("\n"))] : null) : null;
 
 const gapsView = (app) => {
   const { gaps } = app.attempt;
@@ -208,7 +214,7 @@ class CallView {
       ...this.held.map((relation) => [relation, [`${plainWord(KIND_WORDS[relation.type])}: `, agentName(this.app, relation.child)]]),
     ];
     return [el("h2", "", "Relations"), el("div", "facts", lines.map(([relation, words]) =>
-      folding("fact", words, (body) => body.append(relationView(this.app, relation)))))];
+      folding("fact", el("span", "", words), (body) => body.append(relationView(this.app, relation)))))];
   }
 
   // Which messages are new, by place in the list.

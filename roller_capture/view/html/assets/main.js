@@ -37,7 +37,8 @@ class App {
     const address = location.hash;
     const match = /^#(\d+)(?:\/([ac]\d+|u))?$/.exec(address);
     const wanted = match ? Number(match[1]) : this.isRun ? null : 0;
-    const row = this.page.attempts.find((one) => one.number === wanted && !one.error);
+    // A row without a number has no data in this page: it has a page of its own, or cannot be shown.
+    const row = wanted === null ? undefined : this.page.attempts.find((one) => one.number === wanted);
     if (!row) {
       this.showRun();
       return;

@@ -1,6 +1,8 @@
-// When things ran. Long pauses in which nothing ran are drawn narrow, so that what did run keeps its room.
+// When things ran. A pause that is longer than all that ran together is drawn narrow, so that what did run keeps its
+// room, in a session of milliseconds as in one of hours.
 
 const PAUSE_WIDTH = 0.02;
+const MOST_PAUSES = 0.4; // of the whole, however many they are
 
 class TimeScale {
   constructor(calls) {
@@ -22,24 +24,23 @@ class TimeScale {
 
   layOut(busy) {
     const work = busy.reduce((sum, [start, end]) => sum + end - start, 0);
-    const first = busy[0][0];
     const last = busy[busy.length - 1][1];
-    const longPause = Math.max((last - first) * 0.3, work * 2, 2000);
     const stretches = [];
-    let open = first;
+    let [[open]] = busy;
     busy.forEach(([, end], place) => {
       const next = busy[place + 1];
-      if (next && next[0] - end > longPause) {
+      if (next && next[0] - end > work) {
         stretches.push({ start: open, end, pause: false }, { start: end, end: next[0], pause: true });
         open = next[0];
       }
     });
     stretches.push({ start: open, end: last, pause: false });
     const pauses = stretches.filter((item) => item.pause).length;
+    const pauseWidth = Math.min(PAUSE_WIDTH, MOST_PAUSES / pauses);
     const shown_ = stretches.reduce((sum, item) => sum + (item.pause ? 0 : item.end - item.start), 0);
     let x = 0;
     for (const item of stretches) {
-      const width = item.pause ? PAUSE_WIDTH : ((item.end - item.start) / shown_) * (1 - pauses * PAUSE_WIDTH);
+      const width = item.pause ? pauseWidth : ((item.end - item.start) / shown_) * (1 - pauses * pauseWidth);
       Object.assign(item, { x, width });
       x += width;
     }
@@ -98,8 +99,9 @@ const niceStep = (ms) => {
 
 const tickText = (ms, step) => {
   if (ms === 0) return "0";
-  if (step < 10) return `${Math.round(ms)} ms`;
-  if (ms < 60000) return step < 1000 ? `${(ms / 1000).toFixed(step < 100 ? 2 : 1)} s` : `${Math.round(ms / 1000)} s`;
+  if (step < 10 && ms < 10000) return `${Math.round(ms)} ms`;
+  if (step < 1000) return `${(ms / 1000).toFixed(step < 10 ? 3 : step < 100 ? 2 : 1)} s`;
+  if (ms < 60000) return `${Math.round(ms / 1000)} s`;
   return brief(ms);
 };
 
@@ -159,7 +161,8 @@ const drawCalls = (canvas, attempt, calls, width, height, { thick, ticks }) => {
   let drawn = -1;
   for (const call of calls) {
     if (call.start === null) continue;
-    const left = attempt.scale.place(call.start) * width;
+    const begin = attempt.scale.place(call.start) * width;
+    const left = begin <= width ? Math.min(begin, width - 2) : begin; // the last one keeps its two pixels, too
     const right = Math.max(left + 2, attempt.scale.place(call.start + (call.ms ?? 0)) * width);
     if (right < 0 || left > width) continue;
     if (right - left <= 2 && right <= drawn) continue;

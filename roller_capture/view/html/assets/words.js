@@ -66,6 +66,8 @@ const money = (value, currency) => {
   return `${value.toFixed(digits)} ${shown(currency)}`;
 };
 
+const sentenceCase = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 const plainWord = (word) => shown(String(word).replaceAll("_", " "));
 
 const tone = (word) => {
