@@ -20,7 +20,6 @@ from roller_capture import json_text
 from roller_capture.calls_file import CompressingWriter
 from roller_capture.errors import RollerError
 from roller_capture.records import CallsCompression, FileInfo, Manifest, plain
-from roller_capture.side_hash import updated_meanwhile
 
 MANIFEST: Final = "manifest.json"
 CALLS: Final = "calls.jsonl"
@@ -47,8 +46,8 @@ class HashingWriter:
 
     def write(self, data: bytes) -> None:
         """Appends `data`."""
-        with updated_meanwhile(self._digest, data):
-            self._stream.write(data)
+        self._stream.write(data)
+        self._digest.update(data)
         self._size += len(data)
 
     def close(self) -> FileInfo:

@@ -24,7 +24,6 @@ from roller_capture.model_protocols import (
 )
 from roller_capture.model_protocols.types import DecodedResponse, DecodeError
 from roller_capture.records import CallError
-from roller_capture.side_hash import updated_meanwhile
 from roller_capture.vocabulary import Blocker, CallErrorCode, ExecutionStatus, Protocol, ResponseCaptureStatus
 from roller_capture.working_files import BodyFile, RecordedCall
 
@@ -239,13 +238,13 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
     if body.error is not None:
         errors.append(CallError(code=body.error, message=f"request content-encoding {call.content_encoding}"))
     whole = call.request_complete and all(error.code in _NO_LOSS for error in errors)
-    digest = hashlib.sha256()
-    with updated_meanwhile(digest, body.data):
-        context, error = _parsed(body.data)
-    context_sha256 = digest.hexdigest()
+    context_sha256 = hashlib.sha256(body.data).hexdigest()
     # That of a text says nothing of the wire.
     wire_sha256 = None if call.request_decoded else body.wire_sha256 or context_sha256
-    if error is not None:
+    try:
+        # Only texts and places of it are used; what is published is its own text.
+        context = json_text.parse(body.data, exact_numbers=False)
+    except json_text.JsonError as error:
         if error.too_deep:
             errors.append(CallError(code=CallErrorCode.CONTEXT_TOO_DEEP, message=str(error)))
         return RequestFacts(whole, False, wire_sha256, context_sha256, None, {}, {}, {}, tuple(errors))
@@ -260,14 +259,6 @@ def _survey_request(call: RecordedCall, interest: Interest) -> RequestFacts:
         context_values=_find_values(context, interest),
         errors=tuple(errors),
     )
-
-
-def _parsed(data: bytes) -> tuple[Any, json_text.JsonError | None]:
-    try:
-        # Only texts and places of it are used; what is published is its own text.
-        return json_text.parse(data, exact_numbers=False), None
-    except json_text.JsonError as error:
-        return None, error
 
 
 def _body_file_errors(body: BodyFile | None, which: str, *, expected: bool) -> list[CallError]:

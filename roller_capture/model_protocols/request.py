@@ -32,8 +32,12 @@ def _results_of(protocol: Protocol, context: Any) -> Iterator[tuple[Any, tuple[s
     """What each result has as its tool call id, whatever its type, and the way to the result."""
     member = "input" if protocol is Protocol.OPENAI_RESPONSES else "messages"
     messages = context.get(member) if isinstance(context, dict) else None
+    if not isinstance(messages, list):
+        return
     # Every message of every request passes here, and in long sessions that is most of the finalizer's own work.
-    for position, message in _blocks(messages):
+    for position, message in enumerate(messages):
+        if not isinstance(message, dict):
+            continue
         if protocol is Protocol.OPENAI_CHAT_COMPLETIONS:
             if message.get("role") == "tool":
                 yield message.get("tool_call_id"), (member, position)
