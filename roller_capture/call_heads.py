@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Cut:
+class Cut:
     """A head, and where in the text its context starts."""
 
     head: dict[str, Any]
@@ -85,7 +85,7 @@ class CallFile:
             line_break = data.find(b"\n")
             whole = line_break >= 0 or len(data) < window
             text = data[:line_break] if line_break >= 0 else data
-            cut = _cut(text)
+            cut = cut_head(text)
             if cut is None and whole:
                 head, problem = _parsed_whole(text)
                 return head, problem, Place(start, None, start + len(text))
@@ -108,7 +108,7 @@ class CallFile:
         return self._calls.line_end(context_start)
 
 
-def _cut(text: bytes) -> _Cut | None:
+def cut_head(text: bytes) -> Cut | None:
     """The head in the beginning of a line, or None where it does not end in it.
 
     The mark may also stand inside an object of `output`; cut there, the braces stay open and it is no JSON. So the
@@ -123,7 +123,7 @@ def _cut(text: bytes) -> _Cut | None:
                 head = json_text.parse(text[:key] + b"}")
             except json_text.JsonError:
                 continue
-            return _Cut(head, match.end()) if isinstance(head, dict) else None
+            return Cut(head, match.end()) if isinstance(head, dict) else None
     return None
 
 

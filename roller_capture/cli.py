@@ -559,11 +559,11 @@ def view(
 
     try:
         with Elsewhere() as elsewhere:
-            here = elsewhere.whole(path)
+            here, unfetched = elsewhere.whole(path)
             if html is not None:
                 from roller_capture.view.html.command import PageRequest, write_html
 
-                code = write_html(PageRequest(here, html, overwrite, prices))
+                code = write_html(PageRequest(here, html, overwrite, prices, unfetched))
             elif live:
                 from roller_capture.view.live.command import follow
 
@@ -578,6 +578,7 @@ def view(
                     calls=not no_calls,
                     width=width,
                     color=not no_color,
+                    unfetched=unfetched,
                 )
     except RollerError as error:
         _fail(error)

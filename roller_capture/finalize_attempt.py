@@ -30,7 +30,7 @@ from roller_capture.publication import (
     remove_leftovers,
     remove_working_files,
 )
-from roller_capture.published import find_attempts, read_manifest, why_no_attempts
+from roller_capture.published import find_attempts, has_working_files, read_manifest, why_no_attempts
 from roller_capture.recording import lock
 from roller_capture.recording.disk_space import RESERVE_FILE
 from roller_capture.vocabulary import AttemptErrorCode, DebugRetention, ExecutionStatus
@@ -92,7 +92,7 @@ def finalize_attempt(attempt_dir: Path, request: FinalizeRequest) -> FinalizeOut
     if (attempt_dir / MANIFEST).exists() or (attempt_dir / MANIFEST).is_symlink():
         return _already_published(attempt_dir)
     work = attempt_dir / WORK_DIR
-    if not work.is_dir() or work.is_symlink():
+    if work.is_symlink() or not has_working_files(attempt_dir):
         raise _nothing_recorded(attempt_dir)
     with clear_disk_errors(attempt_dir):
         held = lock.acquire(work, "finalizer")

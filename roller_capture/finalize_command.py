@@ -16,7 +16,7 @@ from roller_capture.finalize_attempt import FinalizeOutcome, FinalizeRequest, fi
 from roller_capture.finalizer_job import finalize_job
 from roller_capture.many_attempts import MANY, Tally
 from roller_capture.pool import THIS_PROCESS, Job, Workers
-from roller_capture.published import find_attempts, is_attempt
+from roller_capture.published import UnreadableError, find_attempts, is_attempt
 from roller_capture.remote import Location, Place
 from roller_capture.remote.attempts import find_remote_attempts
 from roller_capture.remote.finalizing import RemoteAttempt, finalize_remote, remote_finalize_job
@@ -76,7 +76,8 @@ def _scratch(command: FinalizeCommand, held: contextlib.ExitStack) -> Path:
 def _attempts(paths: Sequence[Place], scratch: Path, refused: dict[Place, RollerError]) -> Iterator[Attempt]:
     """The attempts that were named, and those of each run directory or other folder of attempts.
 
-    A URL where none is goes into `refused`; to look there once more would tell no more.
+    A URL where none is, and a folder that cannot be looked into, go into `refused`; to look there once more would tell
+    no more.
     """
     for path in paths:
         if isinstance(path, Location):
@@ -86,8 +87,10 @@ def _attempts(paths: Sequence[Place], scratch: Path, refused: dict[Place, Roller
                 refused[path] = error
             continue
         if os.path.isdir(path) and not is_attempt(path):  # noqa: PTH112 - pathlib's raises for names that are too long
+            unreadable: list[UnreadableError] = []
             with contextlib.suppress(RollerError):
-                yield from find_attempts(path)
+                yield from find_attempts(path, unreadable)
+                refused.update((closed.path, closed) for closed in unreadable)
                 continue
         yield path  # also what is none: the finalizer says why
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roller_capture import json_text
+from roller_capture.call_heads import cut_head
 from roller_capture.calls_file import line_texts
 from roller_capture.errors import RollerError
 from roller_capture.publication import CALLS, COMPRESSED_CALLS, FORMAL_FILES, MANIFEST
@@ -21,8 +22,6 @@ from roller_capture.runs.configuration import RUN_FILE, RunMode, read_run
 from roller_capture.working_files import WORK_DIR, read_regular_file
 
 _LARGEST_MANIFEST: Final = 256 * 1024 * 1024
-_CONTEXT_MARK: Final = b',"context":'
-_MOST_TRIES: Final = 16
 _MOST_NAMED: Final = 6
 _PLACES: Final = ((SAMPLES, "*", CAPTURE, "attempt-*"), (CAPTURE, "attempt-*"), ("*",))
 """Where the attempts of a folder are: those of a run directory, of one of its samples, or those directly below it."""
@@ -69,9 +68,19 @@ def expanded_size(manifest: Mapping[str, Any]) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def has_working_files(directory: Path) -> bool:
+    """Is there a folder `work/`? That of a run's sample with this id is none: it has books. Raises `OSError`."""
+    work = directory / WORK_DIR
+    return work.is_dir() and not os.path.lexists(work / SAMPLE_FILE)
+
+
 def is_attempt(directory: Path) -> bool:
-    """Does the folder hold an attempt: published, not yet, or one that lost its manifest?"""
-    return (directory / WORK_DIR).is_dir() or any((directory / name).exists() for name in (MANIFEST, *FORMAL_FILES))
+    """Does the folder hold an attempt: published, not yet, or one that lost its manifest? One that cannot be looked
+    into shows none."""
+    try:
+        return has_working_files(directory) or any((directory / name).exists() for name in (MANIFEST, *FORMAL_FILES))
+    except OSError:
+        return False
 
 
 class UnreadableError(RollerError):
@@ -108,8 +117,8 @@ def find_attempts(path: Path, unreadable: list[UnreadableError] | None = None) -
             if unreadable is not None:
                 unreadable += closed
             return found
-    told = why_no_attempts(path)
-    if told is None and closed:
+    told = None if closed else why_no_attempts(path)
+    if closed:
         raise closed[0]
     raise RollerError(f"{path}: {told or f'holds no attempt (no {MANIFEST}, no {WORK_DIR}/), nor a folder that does'}")
 
@@ -167,7 +176,7 @@ def require_published(attempt: Path) -> None:
 
 def is_damaged(attempt: Path) -> bool:
     """Has an attempt without a manifest nothing that finalize could go on with?"""
-    return is_attempt(attempt) and not (attempt / WORK_DIR).is_dir()
+    return is_attempt(attempt) and not has_working_files(attempt)
 
 
 def why_unpublished(attempt: Path) -> str:
@@ -204,25 +213,11 @@ def call_lines(path: Path) -> Iterator[CallLine]:
 
 
 def split_line(line: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Head and context text of one line.
-
-    The mark may also stand inside a nested object of `output`; cut there, the head has unclosed braces and is no JSON,
-    so the first cut that gives a JSON object is the right one.
-    """
+    """Head and context text of one line. Raises `JsonError` for what is no record of a call."""
     end = len(line) - line.endswith(b"\n")  # no copy of the line: its context may be large
-    start = 0
-    for _ in range(_MOST_TRIES):
-        place = line.find(_CONTEXT_MARK, start)
-        if place < 0 or line[end - 1 : end] != b"}":
-            break
-        try:
-            head = json_text.parse(line[:place] + b"}")
-        except json_text.JsonError:
-            start = place + len(_CONTEXT_MARK)
-            continue
-        if isinstance(head, dict):
-            return head, memoryview(line)[place + len(_CONTEXT_MARK) : end - 1]
-        break
+    cut = cut_head(line) if line[end - 1 : end] == b"}" else None
+    if cut is not None:
+        return cut.head, memoryview(line)[cut.context_start : end - 1]
     whole = json_text.parse(line)
     if not isinstance(whole, dict) or "context" not in whole:
         raise json_text.JsonError("no call record")

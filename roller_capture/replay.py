@@ -75,7 +75,7 @@ def replay_findings(attempt_dir: Path) -> list[Finding]:
     Nothing is compared where `not_compared` says why.
     """
     manifest = read_manifest(attempt_dir)
-    if layout_of(attempt_dir, manifest) is not Layout.CURRENT or "lifecycle" not in manifest:
+    if layout_of(attempt_dir, manifest) is not Layout.CURRENT:
         return []
     if not manifest["raw_retained"] or not_compared(manifest) is not None:
         return []
@@ -204,12 +204,14 @@ def _differences(attempt_dir: Path, manifest: dict[str, Any], copy: Path) -> Ite
 
 
 def _comparable(attempt_dir: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
-    """The members of the manifest that `raw/` must give again: not those that tell of damage to the working files."""
+    """The members of the manifest that `raw/` must give again: not those that tell of damage to the working files, nor
+    the optional one where it is not there."""
+    members = tuple(name for name in _MANIFEST_MEMBERS if name in manifest)
     if any(_is_damaged(line.head) for line in call_lines(calls_path(attempt_dir, manifest))):
-        return tuple(name for name in _MANIFEST_MEMBERS if name != "counts")
+        return tuple(name for name in members if name != "counts")
     if any(error["code"] in _OF_THE_WORKING_FILES for error in manifest["errors"]):
-        return _MANIFEST_MEMBERS
-    return (*_MANIFEST_MEMBERS, "capture_status", "status_reasons", "errors")
+        return members
+    return (*members, "capture_status", "status_reasons", "errors")
 
 
 def _is_damaged(call: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from roller_capture.integrity import Finding
 from roller_capture.many_attempts import MANY, Tally
 from roller_capture.pool import THIS_PROCESS, Ask, Job, Pool, Workers
 from roller_capture.publication import MANIFEST
-from roller_capture.published import find_attempts, is_damaged, read_manifest, why_unpublished
+from roller_capture.published import UnreadableError, find_attempts, is_damaged, read_manifest, why_unpublished
 from roller_capture.remote import Location, Place
 from roller_capture.remote.attempts import attempts_among
 from roller_capture.remote.checking import check_attempts, of_outline, run_outline
@@ -107,7 +107,10 @@ def _check(path: Path, request: ValidateRequest, pool: Pool | None, found: Found
             checks = None if pool is None else pooled_checks(pool, deep=request.deep)
             _check_run(path, request, checks, found)
             return
-        attempts = find_attempts(path)
+        unreadable: list[UnreadableError] = []
+        attempts = find_attempts(path, unreadable)
+        for closed in unreadable:
+            found(_no_path(closed.path, closed))
     except RollerError as error:
         found(_no_path(path, error))
         return

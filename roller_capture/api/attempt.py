@@ -15,7 +15,14 @@ from roller_capture.errors import RollerError
 from roller_capture.integrity import Finding, validate_attempt
 from roller_capture.old_layouts import Layout, OldAttempt, layout_of, read_old_attempt
 from roller_capture.publication import CALLS, COMPRESSED_CALLS, MANIFEST, RELATIONS
-from roller_capture.published import calls_path, find_attempts, read_manifest, relation_lines, require_published
+from roller_capture.published import (
+    UnreadableError,
+    calls_path,
+    find_attempts,
+    read_manifest,
+    relation_lines,
+    require_published,
+)
 from roller_capture.remote import local_path
 from roller_capture.runs.newest import superseded
 from roller_capture.runs.outside_books import books_findings
@@ -141,10 +148,20 @@ def iter_attempts(
     made again only the newest is told, by the run's books, unless `all_attempts` are wanted.
 
     An attempt that cannot be opened raises like `open_attempt`, or is told to `on_error` and passed over. Raises
-    `RollerError` for a path without attempts.
+    `RollerError` for a path without attempts, and with `validate=False` for damaged books of a sample with several.
     """
-    attempts = find_attempts(local_path(path) if isinstance(path, str) else path)
-    older = frozenset() if all_attempts else superseded(attempts)
+    unreadable: list[UnreadableError] = []
+    attempts = find_attempts(local_path(path) if isinstance(path, str) else path, unreadable)
+    for closed in unreadable:
+        if on_error is None:
+            raise closed
+        on_error(closed)
+    # Where nothing is validated, nobody else would find that the books cannot tell the newest one.
+    older = (
+        frozenset()
+        if all_attempts
+        else superseded([*attempts, *(closed.path for closed in unreadable)], strict=not validate)
+    )
     for attempt in attempts:
         if attempt in older:
             continue

@@ -13,7 +13,7 @@ from roller_capture.errors import RollerError
 from roller_capture.paths import named
 from roller_capture.pool import THIS_PROCESS, Ask, Job, Workers
 from roller_capture.publication import MANIFEST
-from roller_capture.published import find_attempts, read_manifest
+from roller_capture.published import UnreadableError, find_attempts, read_manifest
 from roller_capture.remote import Location
 from roller_capture.remote.elsewhere import Input, RemoteFolder, fetched
 from roller_capture.remote.sending import destination_of
@@ -50,9 +50,13 @@ def find_sources(paths: Sequence[Input], tally: "AttemptTally", *, all_attempts:
                 sources.setdefault(path.location_of(source.path), source)
             continue
         asked = path.absolute()
-        attempts = find_attempts(path)
-        older = frozenset() if all_attempts else superseded(attempts)
-        tally.superseded += len(older)
+        unreadable: list[UnreadableError] = []
+        attempts = find_attempts(path, unreadable)
+        for closed in unreadable:
+            tally.refuse(closed)
+        known = [*attempts, *(closed.path for closed in unreadable)]  # the newest one counts, whatever came of it
+        older = frozenset() if all_attempts else superseded(known)
+        tally.superseded += len(older.intersection(attempts))
         for attempt in attempts:
             if attempt in older:
                 continue
@@ -107,6 +111,11 @@ class AttemptTally:
     refused: list[RollerError] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
 
+    def refuse(self, error: RollerError) -> None:
+        """Says at once what cannot be read, and counts it."""
+        say(f"error: {error}")
+        self.refused.append(error)
+
     def lines(self) -> list[str]:
         """For people."""
         lines = [f"not exported a second time: {name}" for name in self.repeated[:_MOST_NAMED]]
@@ -137,8 +146,7 @@ def opened(
     seen: set[str] = set()
     for source, attempt in _opened_each(sources, workers):
         if isinstance(attempt, RollerError):
-            say(f"error: {attempt}")
-            tally.refused.append(attempt)
+            tally.refuse(attempt)
             continue
         if attempt.capture_id in seen:
             tally.repeated.append(f"{source.path}: another copy of capture {attempt.capture_id}")

@@ -80,7 +80,7 @@ def _per_id(
         if completed or native.field == _RESPONSE_ID:
             seen.update(keys)
         surplus += completed and not any(_has_output(native, key, expected, seen) for key in keys)
-    missing = sorted(_named(key) for key, number in expected.items() if seen[key] < number)
+    missing = sorted(map(_named, (expected - seen).elements()))  # an id as often as it lacks a call
     nameless = sum(output.output_id is None for output in outputs)
     status = CoverageStatus.INCOMPLETE if missing else CoverageStatus.COMPLETE
     if nameless and not missing:

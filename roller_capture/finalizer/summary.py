@@ -53,7 +53,9 @@ def participants(
 
 def capabilities(native: NativeCapture, coverage: NativeOutputCoverage) -> Capabilities:
     """What this harness, as it was run, can show."""
-    fields = [coverage.key, *(f"header:{item.header}" for item in native.identity_fields)]
+    fields = [f"header:{item.header}" for item in native.identity_fields]
+    if not native.coverage.within_participant:  # what each session counts for itself proves nobody's identity
+        fields.insert(0, coverage.key)
     return Capabilities(subtasks=native.subtasks, identity=list(dict.fromkeys(fields)), native_output_coverage=coverage)
 
 

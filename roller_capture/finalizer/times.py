@@ -12,5 +12,5 @@ def timestamp(seconds: float | None) -> str | None:
     """Seconds since 1970 as an RFC 3339 text."""
     if seconds is None:
         return None
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z"
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"

@@ -6,7 +6,6 @@ import platform
 import secrets
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,8 @@ from roller_capture.harnesses import HARNESSES
 from roller_capture.importing.exchange import DamagedRecordError, ImportGap
 from roller_capture.importing.feeding import Feeder
 from roller_capture.importing.native_logs import copy_logs
-from roller_capture.importing.sources import Place, Source, describe, open_file, open_source, refuse_copies
+from roller_capture.importing.repeated import LeftOut, Record, each_flow_once
+from roller_capture.importing.sources import Source, describe, open_file, open_source, refuse_copies
 from roller_capture.recording.attempt_recorder import AttemptRecorder
 from roller_capture.view.words import count
 from roller_capture.vocabulary import AttemptErrorCode
@@ -40,7 +40,7 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What was imported; `unproven` counts the gaps by code, `copies` names the files with copies of flows of others.
+    """What was imported; `unproven` counts the gaps by code, `left_out` the records that stand for no call, by file.
 
     `without_ids` are the files of which nothing tells whether they hold exchanges of the others.
     """
@@ -49,7 +49,7 @@ class ImportOutcome:
     others: int
     native_files: int | None
     unproven: dict[str, int]
-    copies: Mapping[Path, int] = field(default_factory=dict)
+    left_out: Mapping[tuple[Path, LeftOut], int] = field(default_factory=dict)
     without_ids: Sequence[Path] = ()
 
 
@@ -83,8 +83,8 @@ def outcome_lines(request: ImportRequest, outcome: ImportOutcome) -> Iterator[st
     imported = f"{count(outcome.calls, 'call')}, {count(outcome.others, 'other request')}{native}"
     yield f"{request.attempt}: imported {imported}"
     yield f"  not proven: {', '.join(f'{code} ({number})' for code, number in sorted(outcome.unproven.items()))}"
-    for path, times in outcome.copies.items():
-        yield f"warning: {path}: {count(times, 'record')} left out: copies of flows that stand before them"
+    for (path, why), times in outcome.left_out.items():
+        yield f"warning: {path}: {count(times, 'record')} left out: {why}"
     for path in outcome.without_ids:
         yield f"warning: {path}: a HAR has no ids: what the other files hold of it, too, was imported twice"
     if outcome.native_files == 0:
@@ -113,9 +113,9 @@ def _import_into(
     recorder = AttemptRecorder(attempt, HARNESSES[request.harness], {"imported_from": list(described)}, versions)
     try:
         feeder = Feeder(recorder)
-        order, copies = _in_order(sources)
+        order, left_out = each_flow_once(sources)
         damage = _feed_all(feeder, sources, order, request.progress)
-        feeder.note(_sharing_gaps(sources, copies))
+        feeder.note(_sharing_gaps(sources, left_out))
     finally:
         recorder.stop()
     if recorder.journal.error_count:
@@ -124,31 +124,14 @@ def _import_into(
         names = ", ".join(str(path) for path in request.sources)
         raise RollerError(f"{names}: {damage or _NOTHING}")
     files = None if request.native is None else copy_logs(attempt, request.harness, request.native, tuple(feeder.keys))
-    told = {request.sources[number]: times for number, times in copies.items()}
+    told = {(request.sources[number], why): times for (number, why), times in left_out.items()}
     return ImportOutcome(feeder.calls, feeder.others, files, feeder.unproven, told, _may_share(request, sources))
 
 
-def _in_order(sources: Sequence[Source]) -> tuple[list[tuple[int, Place]], Counter[int]]:
-    """(source, record) of each exchange once, in the order in which their requests began; and how many further copies
-    each source holds."""
-    found: list[tuple[float, int, Place]] = []
-    copies: Counter[int] = Counter()
-    seen: set[bytes] = set()
-    for number, source in enumerate(sources):
-        for place in source.places():
-            if place.identity is not None:
-                if place.identity in seen:
-                    copies[number] += 1
-                    continue
-                seen.add(place.identity)
-            found.append((place.started_at, number, place))
-    return [(number, place) for _, number, place in sorted(found)], copies
-
-
-def _sharing_gaps(sources: Sequence[Source], copies: Counter[int]) -> Iterator[ImportGap]:
+def _sharing_gaps(sources: Sequence[Source], left_out: Mapping[tuple[int, LeftOut], int]) -> Iterator[ImportGap]:
     """Files are named by their place in attempt.json's list of them."""
-    for number, times in copies.items():
-        message = f"{count(times, 'record')} of file {number + 1} left out: copies of flows that stand before them"
+    for (number, why), times in left_out.items():
+        message = f"{count(times, 'record')} of file {number + 1} left out: {why}"
         yield ImportGap(AttemptErrorCode.IMPORT_SOURCE_DAMAGED, message)
     if len(sources) > 1 and not all(source.has_ids for source in sources):
         message = "a HAR has no ids, so nothing tells whether exchanges of it are in the other files, too"
@@ -163,7 +146,7 @@ def _may_share(request: ImportRequest, sources: Sequence[Source]) -> list[Path]:
 def _feed_all(
     feeder: Feeder,
     sources: Sequence[Source],
-    order: Sequence[tuple[int, Place]],
+    order: Sequence[Record],
     progress: Callable[[int, int], None],
 ) -> str | None:
     """Feeds the exchanges; the first damage there was."""
@@ -173,13 +156,22 @@ def _feed_all(
             exchange = sources[number].read(place)
         except DamagedRecordError as error:
             message = f"record {place.number} cannot be read: {error}"
-            damage.append(ImportGap(AttemptErrorCode.IMPORT_SOURCE_DAMAGED, message))
+            gap = ImportGap(AttemptErrorCode.IMPORT_SOURCE_DAMAGED, message)
+            damage.append(_with_file(gap, number, sources))
             continue
         feeder.feed(f"{number + 1}:{place.number}", exchange)
         progress(done, len(order))
-    gaps = [*(gap for source in sources for gap in source.gaps), *damage]
+    known = (_with_file(gap, number, sources) for number, source in enumerate(sources) for gap in source.gaps)
+    gaps = [*known, *damage]
     feeder.note(gaps)
     return next((gap.message for gap in gaps if gap.code is AttemptErrorCode.IMPORT_SOURCE_DAMAGED), None)
+
+
+def _with_file(gap: ImportGap, number: int, sources: Sequence[Source]) -> ImportGap:
+    """Damage says in which of several files it is: records of two files have the same numbers."""
+    if len(sources) == 1 or gap.code is not AttemptErrorCode.IMPORT_SOURCE_DAMAGED:
+        return gap
+    return gap._replace(message=f"file {number + 1}: {gap.message}")
 
 
 def _refuse_used(attempt: Path) -> None:

@@ -91,7 +91,7 @@ def _current_findings(attempt_dir: Path, manifest: dict[str, Any], *, deep: bool
     seen = Seen()
     findings += guarded(RELATIONS, lambda: check_relations(relation_lines(attempt_dir / RELATIONS), manifest, seen))
     ours = not fresh and _is_held_to_todays_rules(manifest)
-    lines = published_lines(calls, contexts=deep or not fresh, ours=ours, trust_lengths=fresh)
+    lines = published_lines(calls, contexts=deep or not fresh, ours=ours)
     findings += guarded(CALLS, lambda: check_calls(lines, manifest, seen, derived=not fresh, deep=deep, ours=ours))
     findings += check_references(seen)
     findings += check_manifest(manifest, seen)

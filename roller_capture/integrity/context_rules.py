@@ -18,7 +18,12 @@ _BOM_BYTES: Final = 3
 _MOST_DIGITS: Final = 18
 _IMPORT: Final = "import_"
 _BODY_ERRORS: Final = frozenset(
-    {CallErrorCode.BODY_FILE_DAMAGED, CallErrorCode.BODY_FILE_MISSING, CallErrorCode.DISK_ERROR}
+    {
+        CallErrorCode.BODY_FILE_DAMAGED,
+        CallErrorCode.BODY_FILE_MISSING,
+        CallErrorCode.DISK_ERROR,
+        CallErrorCode.RECORDER_ERROR,
+    }
 )
 
 

@@ -23,6 +23,8 @@ from roller_capture.vocabulary import (
 
 Record = dict[str, Any]
 
+_CONTEXT: Final = "context:"
+
 _ONE: Final = frozenset(
     {
         StatusReason.COVERAGE_UNKNOWN,
@@ -44,12 +46,14 @@ def check_coverage(manifest: Record, seen: Seen) -> Iterator[Finding]:
 
 
 def _fields(manifest: Record) -> Iterator[str]:
-    """The key of coverage is the strongest identity field, the others are headers, and none is named twice."""
+    """The key of coverage is the strongest identity field, unless it is what each session counts for itself; the others
+    are headers, and none is named twice."""
     fields = manifest["capabilities"]["identity"]
     key = manifest["capabilities"]["native_output_coverage"]["key"]
-    if fields[:1] != [key] or len(set(fields)) != len(fields):
+    told = fields if key.startswith(_CONTEXT) and key not in fields else fields[1:]
+    if (told is not fields and fields[:1] != [key]) or len(set(fields)) != len(fields):
         yield f"capabilities.identity does not begin with the coverage's key {key}, or names a field twice"
-    if not all(name.startswith(HEADER) for name in fields[1:]):
+    if not all(name.startswith(HEADER) for name in told):
         yield "capabilities.identity has a field that is no header"
 
 
@@ -97,7 +101,10 @@ def _answered(seen: Seen) -> tuple[int, int]:
 
 
 def _per_id(coverage: Record, calls: Sequence[CallFacts]) -> Iterator[str]:
-    """Each output has an id: `surplus_calls` are the completed calls without one that was expected."""
+    """Each output has an id: `surplus_calls` are the completed calls without one that was expected. What participants
+    number for themselves, in the context, can be missing more than once; any other id is one output's."""
+    if not coverage["key"].startswith(_CONTEXT) and len(set(coverage["missing"])) < len(coverage["missing"]):
+        yield "missing names an id twice"
     answers = [call for call in calls if call.completed]
     values = [_values(coverage["key"], call) for call in answers]
     if any(value is None for value in values):  # an id in the context, which is not read here

@@ -23,6 +23,7 @@ _LOSES_CALLS: Final = frozenset(
         AttemptErrorCode.EVENT_UNREADABLE,
         AttemptErrorCode.EVENTS_MISSING,
         AttemptErrorCode.RECORDER_ERROR,
+        AttemptErrorCode.RECORDER_NOT_CLOSED,
         AttemptErrorCode.BODY_WITHOUT_EVENT,
         AttemptErrorCode.FILE_REFUSED,
     }

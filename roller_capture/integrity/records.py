@@ -66,11 +66,10 @@ class Line(NamedTuple):
     form: str | None = None
 
 
-def published_lines(path: Path, *, contexts: bool, ours: bool = False, trust_lengths: bool = False) -> Iterator[Line]:
+def published_lines(path: Path, *, contexts: bool, ours: bool = False) -> Iterator[Line]:
     """The lines of a file of calls. Raises `OSError`, and `json_text.JsonError` for a damaged line.
 
-    `ours` also looks, with the contexts, whether they are written as we write them. `trust_lengths` is for a file of
-    this process's own making: its line ends are looked for where its heads say.
+    `ours` also looks, with the contexts, whether they are written as we write them.
     """
     if contexts:
         for number, text in enumerate(line_texts(path), 1):
@@ -81,8 +80,9 @@ def published_lines(path: Path, *, contexts: bool, ours: bool = False, trust_len
             form = call_form_problem(text, record, context) if ours else None
             yield Line(f"{CALLS}:{number}", number, record, context, form)
         return
+    # No length that the file tells is trusted: a client may have said another one than it sent.
     with CallFile(path) as calls:
-        for head in calls.heads(trust_lengths=trust_lengths):
+        for head in calls.heads(trust_lengths=False):
             if head.head is None or head.problem is not None:
                 raise json_text.JsonError(f"line {head.number}: {head.problem}")
             yield Line(f"{CALLS}:{head.number}", head.number, head.head, None)
@@ -125,7 +125,7 @@ def check_calls(
         _gather(call, line.number, seen)
         seen.calls.append(facts_of(call, line.number, headers))
         if line.context is not None:
-            if made_here and ours:
+            if made_here and ours and "supersedes" not in manifest:  # what was derived anew has no byte order marks
                 yield from (Finding(where, message) for message in length_contradictions(call, line.context))
             yield from _context_findings(line, line.context, seen, made_here=made_here, deep=deep)
 
@@ -162,7 +162,14 @@ def _gather(call: dict[str, Any], number: int, seen: Seen) -> None:
         seen.side_calls.add(call_id)
 
 
-_LOST: Final = frozenset({CallErrorCode.BODY_FILE_MISSING, CallErrorCode.DISK_ERROR, CallErrorCode.RECORDER_ERROR})
+_LOST: Final = frozenset(
+    {
+        CallErrorCode.BODY_FILE_MISSING,
+        CallErrorCode.CREDENTIAL_MASKED,  # an answer that could not be searched for keys is not stored
+        CallErrorCode.DISK_ERROR,
+        CallErrorCode.RECORDER_ERROR,
+    }
+)
 
 
 def _has_response(call: dict[str, Any]) -> bool:

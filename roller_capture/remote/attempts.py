@@ -8,6 +8,7 @@ from roller_capture.publication import FORMAL_FILES, MANIFEST
 from roller_capture.remote.location import Location
 from roller_capture.remote.names import name_problem
 from roller_capture.remote.store import Store
+from roller_capture.runs.books import SAMPLE_FILE
 from roller_capture.runs.configuration import RUN_FILE
 from roller_capture.working_files import WORK_DIR
 
@@ -46,14 +47,18 @@ def attempts_among(location: Location, files: Iterable[str]) -> list[Location]:
 
 def attempt_folders(files: Iterable[str]) -> list[Folder]:
     """The attempts among these files, by the rules of `published.find_attempts`: the place itself, those of a run
-    directory, or those directly below it. Empty where there is none."""
+    directory, or those directly below it. Empty where there is none. A sample, and a folder of native logs, may also
+    be called `work`: where attempts lie decides, and no working files have books beside them."""
     found: set[Folder] = set()
+    files = list(files)
+    books = {file for file in files if file.endswith(f"{WORK_DIR}/{SAMPLE_FILE}")}
     for file in files:
         *folders, name = file.split("/")
         if name in _MARKS:
             found.add(tuple(folders))
-        elif WORK_DIR in folders:
-            found.add(tuple(folders[: folders.index(WORK_DIR)]))
+        for place, folder in enumerate(folders):
+            if folder == WORK_DIR and "/".join((*folders[: place + 1], SAMPLE_FILE)) not in books:
+                found.add(tuple(folders[:place]))
     if () in found:
         return [()]
     for level in (_in_sample, _in_capture, _directly):

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from roller_capture.clean_stop import stops_cleanly
 from roller_capture.errors import RollerError
 from roller_capture.paths import named
+from roller_capture.published import UnreadableError
 from roller_capture.remote.attempts import find_remote_attempts
 from roller_capture.remote.location import Location, Place
 from roller_capture.remote.sending import Destination, sent_to
 from roller_capture.remote.staging import (
     fetch_attempt,
     fetch_books,
-    fetch_one,
+    fetch_configuration,
     private_folder,
     sample_of,
     spoken_plainly,
     stand_in,
 )
-from roller_capture.runs.books import CAPTURE, SAMPLE_FILE
-from roller_capture.runs.configuration import RUN_FILE
+from roller_capture.runs.books import SAMPLE_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +36,24 @@ class RemoteFolder:
     path: Path
 
     def attempts(self) -> list[Path]:
-        """The paths that stand for its attempts, in order: nothing is there yet but the configuration of a run, and the
-        books of samples with several.
+        """The paths that stand for its attempts, in order: nothing is there yet but the configuration of their run, and
+        the books of samples with several, which tell what was made again. Both may lie above the place.
 
         Raises `RollerError` like `find_attempts`.
         """
         found = find_remote_attempts(self.location)
-        by_sample = Counter(item.parent.parent for item in found if self._is_in_sample(item))
-        if by_sample:
-            fetch_one(self.location, RUN_FILE, self.path)
-        for sample, attempts in by_sample.items():
-            if attempts > 1:
-                fetch_books(sample, self._path_of(sample))
-        return [self._path_of(item) for item in found]
+        in_samples = [(sample, self.path_of(item)) for item in found if (sample := sample_of(item)) is not None]
+        for sample, attempt in in_samples[:1]:  # no place holds attempts of two runs
+            fetch_configuration(sample, attempt.parent.parent)
+        several = Counter(sample for sample, _ in in_samples)
+        for sample, attempt in dict(in_samples).items():
+            if several[sample] > 1:
+                fetch_books(sample, attempt.parent.parent)
+        return [self.path_of(item) for item in found]
 
-    def _path_of(self, location: Location) -> Path:
-        return self.path.joinpath(*location.parts[len(self.location.parts) :])
-
-    def _is_in_sample(self, attempt: Location) -> bool:
-        """Of a sample that lies in this place, or is it."""
-        above = len(attempt.parts) - len(self.location.parts)
-        return above >= 2 and attempt.parent.name == CAPTURE
+    def path_of(self, attempt: Location) -> Path:
+        """What stands for an attempt of this place."""
+        return self.path.joinpath(*attempt.parts[len(self.location.parts) :])
 
     def location_of(self, path: Path) -> Location:
         """What a path below stands for."""
@@ -78,6 +75,21 @@ class RemoteFolder:
 
 Input = Path | RemoteFolder
 """Where attempts are looked for."""
+
+
+class UnfetchedError(UnreadableError):
+    """An attempt that cannot be brought here."""
+
+    def __init__(self, path: Path, error: RollerError) -> None:
+        RollerError.__init__(self, str(error), exit_code=error.exit_code)
+        self.path = path
+
+
+class Copy(NamedTuple):
+    """All attempts of a place: `path` holds them but those of `unfetched`."""
+
+    path: Path
+    unfetched: tuple[UnfetchedError, ...] = ()
 
 
 class Elsewhere(contextlib.AbstractContextManager["Elsewhere"]):
@@ -114,14 +126,21 @@ class Elsewhere(contextlib.AbstractContextManager["Elsewhere"]):
         self._held.enter_context(sent_to(path.parent, Destination(place.parent)))
         return path
 
-    def whole(self, place: Place) -> Path:
-        """The path of a copy of all attempts there. Raises `RollerError`."""
+    def whole(self, place: Place) -> Copy:
+        """A copy of all attempts there. Raises `RollerError`, also for a single attempt that cannot be fetched."""
         if isinstance(place, Path):
-            return place
+            return Copy(place)
         folder = RemoteFolder(place, self._stand_in(place))
-        for attempt in folder.attempts():
-            folder.fetch(attempt)
-        return folder.path
+        unfetched: list[UnfetchedError] = []
+        for attempt in map(folder.path_of, find_remote_attempts(place)):
+            try:
+                folder.fetch(attempt)
+            except RollerError as error:
+                if attempt == folder.path:
+                    raise
+                shutil.rmtree(attempt, ignore_errors=True)  # half of it is no attempt
+                unfetched.append(UnfetchedError(attempt, error))
+        return Copy(folder.path, tuple(unfetched))
 
     def _stand_in(self, location: Location) -> Path:
         if self._root is None:

@@ -21,19 +21,26 @@ class Destination:
         self._store = Store(location)
 
     def check(self, names: Sequence[str], *, overwrite: bool) -> None:
-        """Raises `RollerError` (exit 2) where a file is that must not be replaced."""
+        """Raises `RollerError` (exit 2) where a file is that must not be replaced, and where there is no bucket."""
         for name in names if not overwrite else ():
             if self._store.entry(name) is not None:
                 raise RollerError(
                     f"{self.location / name}: is there already: name another file, or give --overwrite", exit_code=2
                 )
+        self._refuse_no_bucket(names[0])
 
     def check_folder(self, name: str, *, overwrite: bool) -> None:
-        """Raises `RollerError` (exit 2) where a folder holds anything that must not be replaced."""
+        """Raises `RollerError` (exit 2) where a folder holds anything that must not be replaced, and where there is no
+        bucket."""
         if not overwrite and Store(self.location / name).listing():
             raise RollerError(
                 f"{self.location / name}: is not empty: name another folder, or give --overwrite", exit_code=2
             )
+        self._refuse_no_bucket(name)
+
+    def _refuse_no_bucket(self, name: str) -> None:
+        if (missing := self._store.missing_bucket()) is not None:
+            raise RollerError(f"{self.location / name}: there is no bucket {missing}: make it first", exit_code=2)
 
     def send(self, folder: Path, names: Sequence[str], *, overwrite: bool) -> None:
         """Puts the files there in this order, the last one when all others are there.

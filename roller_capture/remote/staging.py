@@ -18,7 +18,8 @@ from roller_capture.publication import FORMAL_FILES, MANIFEST, RAW, STAGING_PREF
 from roller_capture.remote.location import Location
 from roller_capture.remote.names import path_problem
 from roller_capture.remote.store import Entry, Store
-from roller_capture.runs.books import CAPTURE, SAMPLE_FILE
+from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, SAMPLES
+from roller_capture.runs.configuration import RUN_FILE
 from roller_capture.working_files import WORK_DIR
 
 _LEVELS: Final = 4
@@ -52,7 +53,8 @@ def stand_in(location: Location, parent: Path | None = None) -> Iterator[Path]:
     with private_folder(parent) as folder:
         levels = min(_LEVELS, len(location.parts) - 1)
         above, below = location.parts[: len(location.parts) - levels], location.parts[len(location.parts) - levels :]
-        anchor = folder / "at"
+        bucket = above[0] if len(above) == 1 and above[0].isascii() else ""
+        anchor = folder / (bucket or "at")  # a bucket may be a sample: its books know it by its name
         with standing_for(anchor, f"{location.protocol}://{'/'.join(above)}"):
             path = anchor.joinpath(*below)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,8 +63,8 @@ def stand_in(location: Location, parent: Path | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def staged_attempt(location: Location, scratch: Path | None = None, *, books: bool = False) -> Iterator[Staged]:
-    """A copy of one attempt, with `books` that of its sample's, too. What a publication has left behind that was never
-    finished is not fetched. Raises `RollerError`."""
+    """A copy of one attempt, with `books` that of its sample's and its run's, too. What a publication has left behind
+    that was never finished is not fetched. Raises `RollerError`."""
     with stand_in(location, scratch) as path, spoken_plainly():
         yield fetch_attempt(location, path, books=books)
 
@@ -92,8 +94,18 @@ def sample_of(attempt: Location) -> Location | None:
 
 
 def fetch_books(sample: Location, folder: Path) -> bool:
-    """Brings the books of a sample; whether it has any."""
+    """Brings the books of a sample, and the configuration that goes with them; whether it has books."""
+    fetch_configuration(sample, folder)
     return fetch_one(sample, SAMPLE_FILE, folder)
+
+
+def fetch_configuration(sample: Location, folder: Path) -> None:
+    """Brings that of the run in which a sample lies; only where `folder`, the sample's copy, lies in that of a run, and
+    it is not there yet."""
+    is_in_run = len(sample.parts) > 2 and sample.parent.name == SAMPLES
+    copy_of_run = folder.parent.parent
+    if is_in_run and folder.parent.name == SAMPLES and not (copy_of_run / RUN_FILE).exists():
+        fetch_one(sample.parent.parent, RUN_FILE, copy_of_run)
 
 
 def fetch_one(location: Location, name: str, folder: Path) -> bool:

@@ -92,6 +92,21 @@ class Store:
                 return None
             return _entry(detail) if detail["type"] == "file" else None
 
+    def missing_bucket(self) -> str | None:
+        """The name of the place's bucket where it is sure that there is none. That it may not be asked for says
+        nothing: some keys may only write."""
+        if self.location.protocol not in _OF_THE_EXTRA:  # of others it is not known that this error means it
+            return None
+        bucket = self._root.partition("/")[0]
+        try:
+            self._files.invalidate_cache()
+            self._files.info(bucket)
+        except FileNotFoundError:
+            return bucket
+        except Exception:  # noqa: BLE001 - what it is shows when something is written
+            return None
+        return None
+
     def fetch(self, name: str, target: Path, size: int) -> None:
         """Brings one file, which must be of so many bytes: of a longer one no more is read."""
         changed = RollerError(f"{self.location / name}: was changed while it was read: try again")
@@ -178,7 +193,8 @@ class Store:
 def _file_system(location: Location) -> tuple[Any, str]:
     try:
         fsspec: Any = importlib.import_module("fsspec")
-        files, root = fsspec.url_to_fs(location.url)
+        # The root of this machine is the place of no user, but a run may lie in it: `file://` would be another folder.
+        files, root = fsspec.url_to_fs(location.url if any(location.parts) else f"{location.url}/")
     except ImportError as error:
         missing = f"{error.name} is not installed" if error.name else str(error)  # fsspec says what to install
         ours = error.name == "fsspec" or location.protocol in _OF_THE_EXTRA

@@ -99,8 +99,11 @@ class RunReport:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory holds a run."""
-    return (path / RUN_FILE).is_symlink() or (path / RUN_FILE).exists()
+    """Whether a directory holds a run. One that cannot be looked into shows none."""
+    try:
+        return (path / RUN_FILE).is_symlink() or (path / RUN_FILE).exists()
+    except OSError:
+        return False
 
 
 SampleChecks = Callable[[Sequence[Path], RunDocument], Iterable[SampleReport]]

@@ -45,11 +45,16 @@ def recorded_hash_problem(attempt: Path, digest: str) -> str | None:
 
 
 def books_findings(attempt: Path) -> list[Finding]:
-    """What a run's books and configuration say against a published attempt of it, however it was reached.
+    """What a run's books and configuration say against a published attempt of it, however it was reached: those of the
+    place where it lies, and where links lead there, those of the place that was named.
 
     Empty for one that belongs to no run, and for one whose manifest cannot be read: that is a finding of its own.
     """
-    attempt = attempt.resolve()
+    spelled, real = attempt.absolute(), attempt.resolve()
+    return list(dict.fromkeys(found for place in (spelled, real) for found in _findings_at(place)))
+
+
+def _findings_at(attempt: Path) -> list[Finding]:
     try:
         problem = recorded_hash_problem(attempt, manifest_digest(attempt))
     except OSError:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -88,8 +89,8 @@ def _refuse_twice(data: bytes) -> None:
     def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in found if names.count(name) > 1)
+            names = Counter(name for name, _ in pairs)
+            twice = next(name for name, number in names.items() if number > 1)
             raise json_text.JsonError(f"{twice[:60]!r} is there twice")
         return found
 

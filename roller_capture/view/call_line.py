@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from roller_capture.view.attempt import Call
 from roller_capture.view.lines import BAD, FAINT, PLAIN, STRONG, WARN, Node, Piece, joined, node, status_style
-from roller_capture.view.stopped import error_message
 from roller_capture.view.words import LONGEST_TEXT, amount, cache_words, cut, duration, listing
 from roller_capture.vocabulary import Purpose, ResponseCaptureStatus
 
@@ -20,11 +19,10 @@ class _Cell(NamedTuple):
 
 
 class CallLines:
-    """Lays out the calls of one attempt; a column that no call fills takes no room. `stopped`: by `collect`."""
+    """Lays out the calls of one attempt; a column that no call fills takes no room."""
 
-    def __init__(self, calls: Sequence[Call], *, evidence: bool, stopped: bool = False) -> None:
+    def __init__(self, calls: Sequence[Call], *, evidence: bool) -> None:
         self._evidence = evidence
-        self._stopped = stopped
         self._widths: list[int] = []
         for call in calls:
             lengths = [len(cell.text) for cell in _columns(call)]
@@ -33,7 +31,7 @@ class CallLines:
     def node(self, call: Call) -> Node:
         """The call's line, with its errors, warnings and blockers below."""
         result = Node((*self._aligned(_columns(call)), *_rest(call)))
-        result.children = [node(line) for line in _remarks(call, stopped=self._stopped)]
+        result.children = [node(line) for line in _remarks(call)]
         if self._evidence:
             for item in call.record["native_identity"]["evidence"]:
                 value = cut(item["value"] or "(absent)", LONGEST_TEXT)
@@ -99,12 +97,12 @@ def _tools(refs: Iterable[dict[str, str | None]]) -> str:
     return listing(words, _MOST_TOOLS)
 
 
-def _remarks(call: Call, *, stopped: bool) -> Iterator[Piece]:
+def _remarks(call: Call) -> Iterator[Piece]:
     """What a reader should know of a call beyond its line."""
     record = call.record
     for error in record["errors"]:
         cut_by = f" (cut by {error['cut_by']})" if error.get("cut_by") else ""
-        yield Piece(f"{error['code']}{cut_by}: {cut(error_message(error, stopped=stopped), LONGEST_TEXT)}", BAD)
+        yield Piece(f"{error['code']}{cut_by}: {cut(error['message'], LONGEST_TEXT)}", BAD)
     if record["export_blockers"]:
         yield Piece(f"not exportable: {', '.join(record['export_blockers'])}", WARN)
     warnings = Counter(item["code"] for item in record["output_warnings"])

@@ -9,14 +9,14 @@ from typing import Any, Final, TextIO
 from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.paths import named
-from roller_capture.published import UnreadableError, find_attempts, is_attempt
+from roller_capture.published import UnreadableError, is_attempt
 from roller_capture.terminal import progress, say
 from roller_capture.view.attempt import finding_lines, load_attempt
 from roller_capture.view.family import family_of
 from roller_capture.view.gaps import gaps_of
 from roller_capture.view.json_form import attempt_document
 from roller_capture.view.outline import Outline
-from roller_capture.view.overview import HEADER, Row, find_superseded, summarise, table_rows, unusable
+from roller_capture.view.overview import HEADER, Row, find_shown, find_superseded, summarise, table_rows, unusable
 from roller_capture.view.rendering import (
     fitting_table,
     least_width,
@@ -39,11 +39,13 @@ def view(
     width: int | None = None,
     color: bool = True,
     stream: TextIO | None = None,
+    unfetched: Sequence[UnreadableError] = (),
 ) -> int:
     """Shows an attempt, or the attempts of a folder a line each, and returns the exit code.
 
     `evidence` names the source and place of every proof, `calls=False` leaves the single calls out, `width` and
-    `color` matter on a terminal only. 1 means that something is damaged or not published; what can be read is shown.
+    `color` matter on a terminal only. `unfetched` are attempts of a place elsewhere that `path`, its copy, lacks. 1
+    means that something is damaged or not published; what can be read is shown.
     Raises `RollerError`: exit 2 for a missing path, 1 for a single attempt of which nothing can be shown, and when the
     output cannot be written.
     """
@@ -51,11 +53,7 @@ def view(
     if stream is None:
         raise RollerError("the output could not be written: it is closed")
     output = _Output(stream, width=width, color=color)
-    unreadable: list[UnreadableError] = []
-    try:
-        attempts = find_attempts(path, unreadable)
-    except OSError as error:  # no permission, a name that is too long
-        raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
+    attempts, unreadable = find_shown(path, unfetched)
     if attempts == [path] and is_attempt(path):
         return _view_attempt(path, output, json_output=json_output, evidence=evidence, calls=calls)
     return _view_folder(path, attempts, unreadable, output, json_output=json_output)
@@ -79,7 +77,7 @@ def _view_attempt(path: Path, output: "_Output", *, json_output: bool, evidence:
 def _view_folder(
     path: Path, attempts: list[Path], unreadable: list[UnreadableError], output: "_Output", *, json_output: bool
 ) -> int:
-    older, problems = find_superseded(attempts)
+    older, problems = find_superseded([*attempts, *(error.path for error in unreadable)])
     rows: list[Row] = []
     with progress(f"view {path}", "attempts") if len(attempts) >= _SHOW_PROGRESS_FROM else nullcontext() as bar:
         for attempt in attempts:

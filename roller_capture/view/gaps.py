@@ -173,8 +173,8 @@ def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
 
 
 def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]:
-    """Of a service that could not be reached there was nothing to record: that is another thing than a loss. Calls that
-    ended with a harness that `collect` has stopped are no riddle either."""
+    """Of a service that could not be reached there was nothing to record: that is another thing than a loss. Calls
+    that the client left stand apart in a run that `collect` has stopped: they may have ended by that."""
     unreachable = {call.call_id for call in attempt.calls if _is_unreachable(call)}
     never = [call_id for call_id in reason["call_ids"] if call_id in unreachable]
     if never:

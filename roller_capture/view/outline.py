@@ -28,7 +28,7 @@ class Outline:
         self._gaps = gaps
         self._calls = calls
         self._evidence = evidence
-        self._lines = CallLines(attempt.calls if calls else (), evidence=evidence, stopped=attempt.stopped)
+        self._lines = CallLines(attempt.calls if calls else (), evidence=evidence)
         self._words = RelationWords(attempt.calls, family, expanded=evidence)
         pending = (attempt.lifecycle or {}).get("pending_participant_ids", [])
         self._pending = frozenset(pending)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from roller_capture.errors import RollerError
 from roller_capture.paths import named
+from roller_capture.published import UnreadableError, find_attempts
 from roller_capture.runs.books import CAPTURE, SAMPLE_FILE, read_sample
 from roller_capture.runs.configuration import RunMode
 from roller_capture.runs.newest import superseded
@@ -45,6 +46,20 @@ def summarise(path: Path, older: Collection[Path] = ()) -> Row:
 def unusable(path: Path, error: RollerError) -> Row:
     """The row of what cannot be shown."""
     return Row(path, {"path": named(path), "error": named(str(error))}, (str(error),))
+
+
+def find_shown(path: Path, unfetched: Sequence[UnreadableError]) -> tuple[list[Path], list[UnreadableError]]:
+    """The attempts of `path` that are to be shown, and what is told of instead: those `unfetched`, when it is the copy
+    of a place elsewhere, and the folders that cannot be looked into. Raises `RollerError` like `find_attempts`."""
+    unreadable = list(unfetched)
+    try:
+        return find_attempts(path, unreadable), unreadable
+    except OSError as error:  # no permission, a name that is too long
+        raise RollerError(f"{path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
+    except RollerError:
+        if unfetched:  # all of them
+            return [], unreadable
+        raise
 
 
 def find_superseded(attempts: Sequence[Path]) -> tuple[frozenset[Path], list[RollerError]]:

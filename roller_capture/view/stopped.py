@@ -1,7 +1,10 @@
-"""Whose doing it was that a client left its calls: `collect`'s own, where it has stopped the harness.
+"""Calls that their client left, in a run whose harness `collect` itself has stopped.
 
-The proxy sees only that the client is gone. Why the harness ended, `collect` notes in launcher.json, which is kept
-wherever `raw/` is; so it is with every call that was cut, unless `--capture-debug off` said otherwise.
+The proxy sees only that the client is gone, not why: the harness may have left a call by itself long before. So no
+single call is said to have ended by the stop, only that those which were open then are among the ones left.
+
+Why the harness ended, `collect` notes in launcher.json, which is kept wherever `raw/` is; so it is with every call that
+was cut, unless `--capture-debug off` said otherwise.
 """
 
 from pathlib import Path
@@ -12,7 +15,9 @@ from roller_capture.view.launcher_note import launcher_note
 from roller_capture.view.words import call_numbers, count
 from roller_capture.vocabulary import CutBy
 
-STOPPED: Final = "collect has stopped the harness, and with it the calls that it had open"
+_STOPPED: Final = "collect has stopped the harness"
+_ONE: Final = f"{_STOPPED}: if it had a call open then, it is this one"
+_MANY: Final = f"{_STOPPED}: if it had calls open then, they are among these"
 
 
 def stopped_by_collect(attempt: Path, manifest: dict[str, Any]) -> bool:
@@ -26,13 +31,7 @@ def was_left(error: dict[str, Any]) -> bool:
     return bool(error.get("cut_by") == CutBy.CLIENT)
 
 
-def error_message(error: dict[str, Any], *, stopped: bool) -> str:
-    """What an error of a call says, and whose doing it was."""
-    return f"{error['message']}: {STOPPED}" if stopped and was_left(error) else str(error["message"])
-
-
 def left_sentence(numbers: list[int]) -> str:
-    """The calls of a stopped harness that their client has left."""
-    verb, whose = ("was", "its") if len(numbers) == 1 else ("were", "their")
-    told = call_numbers(numbers)
-    return f"{count(len(numbers), 'call')} {verb} left by {whose} client: {told}: {STOPPED}"
+    """The calls of a stopped harness that their client has left; said once of an attempt."""
+    verb, whose, stopped = ("was", "its", _ONE) if len(numbers) == 1 else ("were", "their", _MANY)
+    return f"{count(len(numbers), 'call')} {verb} left by {whose} client: {call_numbers(numbers)}; {stopped}"

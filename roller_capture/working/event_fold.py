@@ -206,7 +206,11 @@ class EventLog:
         for name in sorted(names - self._named):
             path = folder / name
             source = f"bodies/{name}"
-            if stat.S_ISREG(path.lstat().st_mode):
+            status = path.lstat()
+            sequence = name.partition(".")[0]
+            if status.st_size == 0 and sequence.isdecimal() and int(sequence) in self._sequences:
+                continue  # of a call that its events tell of: nothing came, or none of it was to be stored
+            if stat.S_ISREG(status.st_mode):
                 self.kept_bodies.append(KeptBody("orphans", name, path))
                 fault = AttemptFault(AttemptErrorCode.BODY_WITHOUT_EVENT, "no readable event names this body", source)
             else:

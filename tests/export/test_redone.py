@@ -14,6 +14,7 @@ from roller_capture.cli import app
 from roller_capture.errors import RollerError
 from roller_capture.runs.books import SampleState
 from tests.runs.made_run import MadeRun, edit
+from tests.support.forbidden import forbid
 
 KINDS = {
     "calls": ("--purpose", "unknown", "--output", "calls.jsonl"),
@@ -171,3 +172,49 @@ def test_calls_of_unknown_purpose_are_no_turns_and_that_is_said(kind: str, run: 
     """They are exportable; that they were an agent's turns is what nothing tells."""
     said, _ = export(kind, run)
     assert "nothing tells that its exportable calls were made for an agent's turn (purpose unknown)" in said
+
+
+def test_a_link_in_the_place_of_an_attempt_is_held_against_the_books_there(run: MadeRun, tmp_path: Path) -> None:
+    """What it leads to belongs to no run."""
+    place = run.attempt("once")
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    manifest = tmp_path / "elsewhere" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"recorder_version": ', b'"recorder_version":  '))
+    assert "was changed after publication" in validated(place)
+    with pytest.raises(InvalidAttemptError, match="was changed after publication"):
+        open_attempt(place)
+
+
+def test_without_validation_damaged_books_are_said(run: MadeRun) -> None:
+    """Nobody else would find that they cannot tell the newest attempt."""
+    (run.folder("again") / "sample.json").write_text("damaged")
+    with pytest.raises(RollerError, match=r"sample\.json: is no JSON"):
+        next(iter_attempts(run.directory, validate=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_that_cannot_be_looked_into_is_named_and_the_others_go_on(
+    kind: str, run: MadeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every export, and by the API where it is to go on."""
+    forbid(run.folder("again"), monkeypatch)
+    said, summary = export(kind, run)
+    assert (summary["attempts"], len(summary["attempts_refused"])) == (1, 1)
+    assert "cannot be looked into" in said
+    refused: list[RollerError] = []
+    assert [attempt.sample_id for attempt in iter_attempts(run.directory, on_error=refused.append)] == ["once"]
+    assert len(refused) == 1
+    with pytest.raises(RollerError, match="cannot be looked into"):
+        next(iter_attempts(run.directory))
+
+
+def test_an_older_attempt_never_stands_in_for_one_that_cannot_be_looked_into(
+    run: MadeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest counts, whatever came of it."""
+    forbid(run.attempt("again", 2), monkeypatch)
+    _, summary = export("calls", run)
+    assert (summary["attempts"], summary["attempts_superseded"], len(summary["attempts_refused"])) == (1, 1, 1)
+    opened = [attempt.sample_id for attempt in iter_attempts(run.directory, on_error=lambda _: None)]
+    assert opened == ["once"]

@@ -8,6 +8,7 @@ from mitmproxy import connection, http
 from mitmproxy.flow import Error
 from mitmproxy.io import FlowWriter
 
+from roller_capture.working_files import BodyFile
 from tests.support.attempts import message_body, request_body
 
 KEY: Final = "sk-ant-api03-0123456789abcdefghij"
@@ -52,6 +53,13 @@ def write_flows(path: Path, *flows: http.HTTPFlow) -> Path:
         for one in flows:
             writer.add(one)
     return path
+
+
+def data_of(body: BodyFile | None) -> bytes:
+    """What was stored."""
+    assert body is not None
+    assert body.path is not None
+    return body.path.read_bytes()
 
 
 def har_entry(**changes: Any) -> dict[str, Any]:

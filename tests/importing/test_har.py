@@ -10,19 +10,11 @@ import pytest
 from roller_capture.errors import RollerError
 from roller_capture.importing import har
 from roller_capture.vocabulary import AttemptErrorCode, CallErrorCode, HttpEnd
-from roller_capture.working_files import BodyFile
 from tests.importing.conftest import Import
-from tests.importing.recorded import ANSWER, QUESTION, har_entry, write_har
+from tests.importing.recorded import ANSWER, QUESTION, data_of, har_entry, write_har
 
 ALWAYS = ["import_cut_side_unknown", "import_bytes_unproven"]
 UMLAUT = 'data: {"text": "grün €"}\n\n'
-
-
-def data_of(body: BodyFile | None) -> bytes:
-    """What was stored."""
-    assert body is not None
-    assert body.path is not None
-    return body.path.read_bytes()
 
 
 def test_an_entry_is_a_call_of_texts(imported: Import, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from roller_capture import json_text
 from roller_capture.integrity import validate_attempt
 from roller_capture.published import split_line
+from roller_capture.replay import validate_published
 from roller_capture.vocabulary import DebugRetention
 from tests.support.publish import NATIVE_LOG, publish_family
 
@@ -300,3 +301,11 @@ def test_a_manifest_without_the_optional_lifecycle_is_held_to_all_rules(forgery:
     assert findings(forgery) == []
     forgery.heads[0]["sequence"] = 9
     assert findings(forgery) != []
+
+
+def test_without_the_optional_lifecycle_raw_is_compared_all_the_same(forgery: Forgery) -> None:
+    """Else whoever takes it out could say whatever he likes."""
+    forgery.heads[0]["output"]["content"][0]["text"] = "another answer"
+    del forgery.manifest["lifecycle"]
+    assert findings(forgery) == []
+    assert [one.message for one in validate_published(forgery.attempt, deep=True)] == ["output is not what raw/ gives"]

@@ -55,6 +55,7 @@ def found(document: dict[str, Any], *calls: CallFacts) -> list[str]:
 
 
 HEADER = {"key": "header:x-message"}
+OWN = {"key": "context:/number"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,12 @@ HEADER = {"key": "header:x-message"}
         ({"expected": 2, "observed": 1, "missing": ["msg_1"], "status": "incomplete"}, [call(1)], False),
         ({"expected": 2, "observed": 1, "missing": ["msg_9"]}, [call(1)], False),
         ({"expected": 1, "observed": 1, "missing": ["msg_9"], "status": "incomplete"}, [call(1)], False),
+        ({"expected": 2, "observed": 1, "missing": ["msg_9", "msg_9"], "status": "incomplete"}, [call(1)], False),
+        # A response id is one output's; a number of a participant's own can be that of two.
+        ({"expected": 3, "observed": 1, "missing": ["msg_8", "msg_9"], "status": "incomplete"}, [call(1)], True),
+        ({"expected": 3, "observed": 1, "missing": ["msg_9", "msg_9"], "status": "incomplete"}, [call(1)], False),
+        ({"expected": 2, "observed": 0, "missing": ["S/1", "S/1"], "status": "incomplete", **OWN}, [], True),
+        ({"expected": 1, "observed": 0, "missing": ["S/1", "S/1"], "status": "incomplete", **OWN}, [], False),
         ({"expected": 2, "observed": 1, "status": "unknown"}, [call(1)], True),
         ({"expected": 2, "observed": 1, "status": "not_applicable"}, [call(1)], False),
         ({"expected": 1, "observed": 1, **HEADER}, [call(1, x_message="a")], True),
@@ -101,7 +108,8 @@ def test_outputs_and_calls_are_one_sum(coverage: dict[str, Any], calls: list[Cal
     if coverage.get("protocol_count", "") is None:
         document["capabilities"]["native_output_coverage"]["protocol_count"] = None
     if coverage.get("missing") or (coverage.get("strength") == "count" and coverage.get("status") == "incomplete"):
-        document["status_reasons"] = [{"code": "coverage_incomplete", "count": 1, "call_ids": []}]
+        count = len(coverage.get("missing", ())) or 1
+        document["status_reasons"] = [{"code": "coverage_incomplete", "count": count, "call_ids": []}]
     assert (found(document, *calls) == []) == good
 
 

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.many import make_run
+from roller_capture.cli import app
 from roller_capture.integrity import validate_attempt
 from roller_capture.many_attempts import MANY, Tally
 from roller_capture.runs.books import read_sample
 from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.runs.configuration import RunMode
+from tests.runs.made_run import MadeRun
 from tests.support.collecting import until
 
 COUNT = MANY + 2
@@ -24,11 +27,12 @@ Tree = dict[str, bytes]
 
 
 def tree(directory: Path) -> Tree:
-    """Every file but the locks of attempts that were not published, which name a process."""
+    """Every file but the locks of attempts that were not published, which name a process, and what a killed command
+    was about to call sample.json."""
     return {
         path.relative_to(directory).as_posix(): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != "lock"
+        if path.is_file() and path.name != "lock" and not path.name.startswith(".sample.json.")
     }
 
 
@@ -258,3 +262,22 @@ def test_a_summary_names_twenty_and_counts_the_others() -> None:
     assert lines[-1] == "  and 30 more"
     assert len(lines) == 22
     assert Tally("finalize").lines() == []
+
+
+@pytest.mark.parametrize("below", ["", "samples"])
+def test_a_sample_called_work_is_no_folder_of_working_files(
+    below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its books would be published as an attempt, and removed."""
+    made = MadeRun(tmp_path / "run", monkeypatch)
+    made.begin()
+    made.add("work")
+    before = tree(made.directory)
+    for command_line in (
+        ("finalize", str(made.directory / below), "--harness", "claude-code"),
+        ("view", str(made.directory / below)),
+        ("export", "har", str(made.directory / below), "--output", str(tmp_path / "a.har")),
+    ):
+        result = CliRunner().invoke(app, command_line)
+        assert result.exit_code != 0
+    assert tree(made.directory) == before

@@ -15,6 +15,7 @@ from roller_capture.finalize_command import FinalizeCommand, run_finalize
 from roller_capture.remote import place
 from tests.remote.conftest import ATTEMPT, RUN, SAMPLE, SAMPLES, Command, Put, tree
 from tests.remote.s3_server import BUCKET, Objects, S3Server
+from tests.runs.made_run import MadeRun
 
 WORK = f"{ATTEMPT}/work/"
 FINALIZE = (sys.executable, "-m", "roller_capture", "finalize")
@@ -43,6 +44,33 @@ def test_a_run_is_published_with_the_same_bytes(
     again = command("finalize", RUN)
     assert (again.returncode, again.stderr.count("was published before")) == (0, SAMPLES)
     assert server.changes == []
+
+
+def test_a_sample_may_be_called_as_the_folder_of_working_files(
+    command: Command, server: S3Server, recorded: Path
+) -> None:
+    folder = Path(SAMPLE).name
+    for name, body in tree(recorded).items():
+        told = body.replace(folder.encode(), b"work") if name.endswith("/sample.json") else body
+        server.put({f"runs/first/{name.replace(SAMPLE, 'samples/work')}": told})
+    done = command("finalize", RUN)
+    assert done.returncode == 0, done.stderr
+    manifests = [name for name in in_run(server) if name.endswith("/manifest.json")]
+    assert manifests == [f"samples/{name}/capture/attempt-0001/manifest.json" for name in ("sample-00002", "work")]
+
+
+@pytest.mark.parametrize("below", ["", "/samples"])
+def test_the_books_of_such_a_sample_are_no_working_files(
+    below: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be published as an attempt, and removed."""
+    made = MadeRun(tmp_path / "run", monkeypatch)
+    made.begin()
+    made.add("work")
+    before = tree(made.directory)
+    done = command("finalize", f"file://{made.directory}{below}", "--harness", "claude-code")
+    assert (done.returncode, "holds no attempt" in done.stderr) == (1, True)
+    assert tree(made.directory) == before
 
 
 def test_several_workers_publish_the_same_bytes(

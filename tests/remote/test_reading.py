@@ -15,7 +15,7 @@ from roller_capture.pool import Job, Workers
 from roller_capture.remote import place
 from roller_capture.remote.elsewhere import Elsewhere
 from roller_capture.runs.books import SampleState
-from tests.remote.conftest import ATTEMPT, RUN, SAMPLES, Command, Put, tree
+from tests.remote.conftest import ATTEMPT, RUN, SAMPLE, SAMPLES, Command, Put, tree
 from tests.remote.s3_server import BUCKET, S3Server
 from tests.runs.made_run import MadeRun
 from tests.view.html.page_data import PageData
@@ -82,16 +82,31 @@ def test_an_attempt_that_the_books_there_do_not_know_is_not_exported(
     assert f"{RUN}/{ATTEMPT}: does not validate: manifest.json: was changed after publication" in done.stderr
 
 
-def test_an_attempt_of_another_harness_than_the_runs_is_not_exported(
-    command: Command, in_bucket: Put, published: Path, server: S3Server, tmp_path: Path
+@pytest.mark.parametrize("below", ["", f"/{SAMPLE}", f"/{SAMPLE}/capture", f"/{ATTEMPT}"])
+def test_an_attempt_of_another_harness_than_the_runs_is_neither_valid_nor_exported(
+    below: str, command: Command, in_bucket: Put, published: Path, server: S3Server, tmp_path: Path
 ) -> None:
-    """The run's configuration is fetched, too."""
+    """The run's configuration is fetched, too, also where it lies above the place that was named."""
     in_bucket(published)
     configuration = server.objects()["runs/first/run.json"]
     server.put({"runs/first/run.json": configuration.replace(b'"claude-code"', b'"codex"')})
-    done = command("export", "har", RUN, "--output", tmp_path / "a.har")
-    assert done.returncode == 1
-    assert done.stderr.count("harness is claude-code, the run's is codex") == SAMPLES
+    for words in (("validate",), ("export", "har", "--output", tmp_path / "a.har")):
+        done = command(*words, f"{RUN}{below}")
+        assert done.returncode == 1, words
+        assert done.stderr.count("harness is claude-code, the run's is codex") == (1 if below else SAMPLES)
+    assert not (tmp_path / "a.har").exists()
+
+
+def test_a_run_that_is_a_whole_bucket_knows_its_attempts(
+    command: Command, published: Path, server: S3Server, tmp_path: Path
+) -> None:
+    """Above the samples is only the bucket's name."""
+    server.put(tree(published))
+    assert command("validate", f"s3://{BUCKET}/{ATTEMPT}").returncode == 0
+    server.put({"run.json": server.objects()["run.json"].replace(b'"claude-code"', b'"codex"')})
+    for below in ("", f"/{SAMPLE}", f"/{ATTEMPT}"):
+        done = command("export", "har", f"s3://{BUCKET}{below}", "--output", tmp_path / "a.har")
+        assert (done.returncode, "the run's is codex" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("url", [f"s3://{BUCKET}/nothing", "s3://no-such-bucket/run"])
@@ -154,6 +169,26 @@ def test_a_bucket_is_no_place_for_an_export(command: Command, published: Path) -
     )
 
 
+@pytest.mark.parametrize("options", [(), ("--overwrite",)])
+@pytest.mark.parametrize(("kind", "name"), [("calls", "rows.jsonl"), ("har", "a.har"), ("atif", "all")])
+def test_a_bucket_that_does_not_exist_is_told_before_anything_is_read(
+    kind: str, name: str, options: tuple[str, ...], command: Command, in_bucket: Put, published: Path, server: S3Server
+) -> None:
+    in_bucket(published)
+    server.hides = lambda key: key.endswith("/calls.jsonl")
+    done = command("export", kind, RUN, "--output", f"s3://no-such-bucket/out/{name}", *options)
+    told = f"error: s3://no-such-bucket/out/{name}: there is no bucket no-such-bucket: make it first\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_a_bucket_that_may_not_be_looked_at_can_be_written(command: Command, published: Path, server: S3Server) -> None:
+    """A key may have the right to write alone."""
+    server.hides = lambda key: not key.startswith("out/")  # what is asked of the bucket itself
+    done = command("export", "har", published, "--output", f"s3://{BUCKET}/out/a.har", "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert ("PUT", "out/a.har") in server.done
+
+
 def test_no_export_goes_into_an_attempt(command: Command, in_bucket: Put, published: Path, server: S3Server) -> None:
     in_bucket(published)
     done = command("export", "calls", RUN, "--output", f"{RUN}/{ATTEMPT}/out.jsonl")
@@ -177,14 +212,76 @@ def test_view_shows_a_bucket(command: Command, in_bucket: Put, published: Path, 
     assert command("view", RUN, "--live").returncode == 2
 
 
-@pytest.mark.parametrize("below", ["", "/samples/again"])
-def test_a_sample_that_was_made_again_counts_once(below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the books of the sample that lie there."""
-    made = MadeRun(tmp_path / "run", monkeypatch)
+def test_a_sample_that_is_a_whole_bucket_is_valid(command: Command, published: Path, server: S3Server) -> None:
+    """Its books know it by the bucket's name."""
+    folder = Path(SAMPLE).name
+    server.put(
+        {
+            name: body.replace(f'"{folder}"'.encode(), f'"{BUCKET}"'.encode()) if name == "sample.json" else body
+            for name, body in tree(published / SAMPLE).items()
+        }
+    )
+    done = command("validate", f"s3://{BUCKET}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_view_shows_the_others_when_an_attempt_cannot_be_fetched(
+    command: Command, in_bucket: Put, published: Path, server: S3Server, tmp_path: Path
+) -> None:
+    """As a line with the reason; that it is missing is no success."""
+    in_bucket(published)
+    server.hides = lambda key: key.endswith(f"{ATTEMPT}/calls.jsonl")
+    reason = f"{RUN}/{ATTEMPT}/calls.jsonl: cannot be read (PermissionError"
+    done = command("view", RUN, "--json")
+    shown = {row["path"]: row for row in json.loads(done.stdout)["attempts"]}
+    assert (done.returncode, len(shown)) == (1, SAMPLES)
+    assert shown[f"{RUN}/{ATTEMPT}"]["error"].startswith(reason)
+    assert shown[f"{RUN}/samples/sample-00002/capture/attempt-0001"]["calls"] == 6
+    assert done.stderr.startswith(f"error: {reason}")
+    table = command("view", RUN)
+    assert (table.returncode, "calls.jsonl: cannot be read" in table.stdout) == (1, True)
+    assert "samples/sample-00002/capture/attempt-0001" in table.stdout
+    page = command("view", RUN, "--html", tmp_path / "page.html")
+    assert (page.returncode, page.stderr.startswith(f"error: {reason}")) == (1, True)
+    assert reason.encode() in b"".join(PageData(tmp_path / "page.html").blocks.values())
+    alone = command("view", f"{RUN}/{ATTEMPT}")
+    assert (alone.returncode, alone.stdout) == (1, "")
+
+
+def test_view_shows_why_when_no_attempt_can_be_fetched(
+    command: Command, in_bucket: Put, published: Path, server: S3Server
+) -> None:
+    in_bucket(published)
+    server.hides = lambda key: key.endswith("/calls.jsonl")
+    done = command("view", RUN, "--json")
+    assert done.returncode == 1
+    assert ["cannot be read" in row["error"] for row in json.loads(done.stdout)["attempts"]] == [True] * SAMPLES
+
+
+def test_an_attempt_that_was_made_again_is_told_when_the_newer_one_cannot_be_fetched(
+    command: Command, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run_with_a_sample_made_again(tmp_path / "first", monkeypatch)
+    server.put({f"runs/first/{name}": body for name, body in tree(made.directory).items()})
+    server.hides = lambda key: key.endswith("attempt-0002/calls.jsonl")
+    done = command("view", f"{RUN}/samples/again", "--json")
+    older, newer = json.loads(done.stdout)["attempts"]
+    assert (done.returncode, older["superseded"], "error" in newer) == (1, True, True)
+
+
+def run_with_a_sample_made_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
+    made = MadeRun(directory, monkeypatch)
     made.begin()
     again = made.done("again", state=SampleState.FAILED)
     entry = made.record(again)
     again.settle(entry, made.publish(again, entry))
+    return made
+
+
+@pytest.mark.parametrize("below", ["", "/samples/again", "/samples/again/capture"])
+def test_a_sample_that_was_made_again_counts_once(below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the books of the sample that lie there."""
+    made = run_with_a_sample_made_again(tmp_path / "run", monkeypatch)
     said = []
     for base in (str(made.directory), f"file://{made.directory}"):
         command = ["export", "har", f"{base}{below}", "--output", str(tmp_path / "a.har"), "--overwrite", "--json"]

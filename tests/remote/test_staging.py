@@ -104,6 +104,14 @@ def test_a_link_is_not_followed(target: str, tmp_path: Path) -> None:
         pytest.fail("it was fetched")
 
 
+def test_the_root_of_this_machine_is_no_other_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec takes `file://` for the current one; a run may lie in the root."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    run = Location("file:///samples/a").parent.parent
+    assert Store(run).entry(f"{tmp_path}/run.json".removeprefix("/")) is not None
+
+
 def test_a_folder_goes_only_when_it_is_empty(tmp_path: Path) -> None:
     """Somebody may have put a file there that nobody has looked at."""
     (tmp_path / "work" / "bodies").mkdir(parents=True)
@@ -180,6 +188,13 @@ def test_no_attempt_has_a_name_that_leads_elsewhere(file: str) -> None:
         (["one/manifest.json", "two/work/x", "three/other"], [("one",), ("two",)]),
         (["runs/one/samples/a/capture/attempt-0001/manifest.json"], []),
         (["work"], []),
+        (
+            ["run.json", "samples/work/sample.json", "samples/work/capture/attempt-0001/work/native/work/x"],
+            [("samples", "work", "capture", "attempt-0001")],
+        ),
+        (["one/work/native/manifest.json"], [("one",)]),
+        (["run.json", "samples/work/sample.json", "samples/work/lock"], []),
+        (["work/sample.json", "work/capture/attempt-0001/work/x"], []),
     ],
 )
 def test_attempts_are_found_by_the_names_of_their_files(files: list[str], folders: list[tuple[str, ...]]) -> None:

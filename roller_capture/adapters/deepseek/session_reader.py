@@ -129,6 +129,7 @@ class SessionReader:
             self._odd("a record names no type", line.number)
         if kind == "session/end-seed":
             self._in_copy = False
+            self._forget_requests()  # those of a process that was ended in the middle
             return
         handler = self._handlers.get(kind or "")
         if handler is None or self._in_copy:
@@ -165,6 +166,7 @@ class SessionReader:
         self._forget_requests()
 
     def _turn_start(self, session: Session, data: _Record, place: Place) -> None:  # noqa: ARG002
+        self._forget_requests()
         session.turns.append(Turn(place, is_resumption=self._resumption is not None))
         self._resumption = None
 

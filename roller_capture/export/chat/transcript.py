@@ -20,7 +20,8 @@ from roller_capture import json_text
 
 Message = dict[str, Any]
 
-_DATA_URL: Final = re.compile(r"data:([^;,]+);base64,(.*)\Z", re.DOTALL | re.IGNORECASE)
+_DATA_URL: Final = re.compile(r"data:([^;,]+)(?:;[^;,]*)*;base64,(.*)\Z", re.DOTALL | re.IGNORECASE)
+"""RFC 2397. Parameters between media type and `;base64` (`;charset=utf-8`) say nothing of an image."""
 
 AGENT_MESSAGE: Final = "agent_message"
 """The role of what one agent of Codex writes to another. No chat has it: only formats with a place for it take it."""

@@ -4,9 +4,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from roller_capture.api import Call
-from roller_capture.export.otel.otlp import Attribute
+from roller_capture.export.otel.otlp import Attribute, unix_nanoseconds
 from roller_capture.export.otel.survey import conversation_id
-from roller_capture.export.times import nanoseconds
 from roller_capture.token_usage import usage_of
 from roller_capture.view.provider_words import finish_word
 from roller_capture.vocabulary import ExecutionStatus, Protocol
@@ -118,7 +117,7 @@ def _address(host: str) -> tuple[str, int | None]:
 
 def _first_chunk(call: Call, context: dict[str, Any]) -> float | None:
     """Of a streamed answer: seconds from the start of the request to the first byte."""
-    start, first = (nanoseconds(call.record["timing"][name]) for name in ("request_start", "first_byte"))
+    start, first = (unix_nanoseconds(call.record["timing"][name]) for name in ("request_start", "first_byte"))
     if context.get("stream") is not True or start is None or first is None:
         return None
     return max(0, first - start) / 1e9

@@ -19,7 +19,7 @@ from roller_capture.view.words import count
 
 _JSONL: Final = ENDINGS[Format.JSONL]
 _WORDS: Final = {
-    "calls_without_times": "calls and tool calls whose times are not known",
+    "calls_without_times": "calls and tool calls whose times are not known, or not of 1970 to 2554",
     "agents_without_calls": "agents without a call",
     "tool_calls_without_result": "tool calls whose result no request held",
     "tool_calls_not_unique": "ids of tool calls that two answers hold",

@@ -10,12 +10,14 @@ from enum import IntEnum
 from typing import Any, Final
 
 from roller_capture.export.surrogates import has_lone_surrogate
+from roller_capture.export.times import nanoseconds
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
 """The last version of the semantic conventions that had those for GenAI before they moved to a repository of their own;
 all names used here are in both."""
 
 _INT64: Final = 2**63
+_UINT64: Final = 2**64
 _ERROR: Final = 2
 _ESCAPED: Final = "roller.escaped_attributes"
 
@@ -66,6 +68,12 @@ class Span:
         if self.error is not None:
             span["status"] = {"code": _ERROR}
         return span
+
+
+def unix_nanoseconds(timestamp: Any) -> int | None:
+    """A time of a record as OTLP has it, in a uint64; `None` for what is no time, before 1970 or after 2554."""
+    moment = nanoseconds(timestamp)
+    return moment if moment is not None and 0 <= moment < _UINT64 else None
 
 
 def trace_id(capture_id: str) -> str:

@@ -23,7 +23,8 @@ class Messages:
     """The official messages."""
 
     def __init__(self, url: str) -> None:
-        """Raises `RollerError` (exit 2) where their package is not installed."""
+        """`url` is the collector's. Raises `RollerError` (exit 2) where their package is not installed."""
+        self._url = url
         try:
             self._service: Any = importlib.import_module(_SERVICE)
             self._json: Any = importlib.import_module("google.protobuf.json_format")
@@ -35,14 +36,19 @@ class Messages:
             ) from None
 
     def request(self, body: bytes) -> bytes:
-        """A request of OTLP/JSON in the binary form."""
+        """A request of OTLP/JSON in the binary form. Raises `RollerError` (exit 1) for a value that no field takes."""
         document = json.loads(body)
         for resource in document["resourceSpans"]:
             for scope in resource["scopeSpans"]:
                 for span in scope["spans"]:
                     for item in (span, *span.get("links", ())):
                         _as_base64(item)
-        message = self._json.ParseDict(document, self._service.ExportTraceServiceRequest())
+        try:
+            message = self._json.ParseDict(document, self._service.ExportTraceServiceRequest())
+        except self._json.ParseError as error:
+            raise RollerError(
+                f"{self._url}: takes only protobuf, which has no such span ({str(error)[:200]})"
+            ) from None
         return bytes(message.SerializeToString())
 
     def refused(self, answered: bytes) -> Refused:

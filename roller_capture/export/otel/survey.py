@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from roller_capture.api import Attempt, Call, Relation
-from roller_capture.export.times import nanoseconds
+from roller_capture.export.otel.otlp import unix_nanoseconds
 from roller_capture.vocabulary import Protocol, RelationType
 
 
@@ -59,9 +59,9 @@ def survey(attempt: Attempt) -> Survey:
 
 
 def times_of(call: Call) -> tuple[int | None, int | None]:
-    """Start and end of a call. Where its end is not known, it is the last that was seen of it."""
+    """Start and end of a call. Where its end is not known, or OTLP has no such time, it is the last that was seen."""
     timing = call.record["timing"]
-    start, *later = (nanoseconds(timing[name]) for name in ("request_start", "request_end", "first_byte", "end"))
+    start, *later = (unix_nanoseconds(timing[name]) for name in ("request_start", "request_end", "first_byte", "end"))
     known = [moment for moment in later if moment is not None]
     return start, known[-1] if known else start
 

@@ -17,7 +17,6 @@ from roller_capture.view.html.prices import Prices
 from roller_capture.view.overview import summary_document
 from roller_capture.view.provider_words import Tokens
 from roller_capture.view.relations import RelationWords
-from roller_capture.view.stopped import error_message
 from roller_capture.view.unowned import why_unowned
 from roller_capture.vocabulary import RelationType, Role
 
@@ -163,9 +162,7 @@ class _Index:
             "tokens": _tokens(call.tokens),
             "cost": None if self._prices is None else self._prices.cost(call),
             "tools": [[item["name"], item["tool_call_id"]] for item in record["tool_refs"]],
-            "errors": [
-                {**error, "message": error_message(error, stopped=self._attempt.stopped)} for error in record["errors"]
-            ],
+            "errors": record["errors"],
             "content": self._contents.calls.get(call.call_id),
         }
 

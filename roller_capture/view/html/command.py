@@ -17,7 +17,7 @@ from roller_capture.errors import RollerError
 from roller_capture.export.output_files import OutputFiles
 from roller_capture.paths import named
 from roller_capture.publication import CALLS, COMPRESSED_CALLS
-from roller_capture.published import UnreadableError, find_attempts
+from roller_capture.published import UnreadableError
 from roller_capture.terminal import progress, say
 from roller_capture.view.attempt import Attempt, finding_lines, load_attempt
 from roller_capture.view.family import family_of
@@ -29,7 +29,7 @@ from roller_capture.view.html.native_records import native_records
 from roller_capture.view.html.page import PageWriter
 from roller_capture.view.html.previews import preview
 from roller_capture.view.html.prices import Prices, read_prices
-from roller_capture.view.overview import find_superseded, summary_document
+from roller_capture.view.overview import find_shown, find_superseded, summary_document
 
 MOST_ATTEMPTS: Final = 100
 """Above this many attempts each gets a page of its own."""
@@ -52,6 +52,8 @@ class PageRequest:
     output: Path
     overwrite: bool = False
     prices: Path | None = None
+    unfetched: tuple[UnreadableError, ...] = ()
+    """Attempts of a place elsewhere that `path`, its copy, lacks."""
 
 
 def write_html(request: PageRequest) -> int:
@@ -60,16 +62,12 @@ def write_html(request: PageRequest) -> int:
     Raises `RollerError`: exit 2 for what cannot be done as asked, exit 1 when of a single attempt nothing can be shown.
     """
     prices = None if request.prices is None else read_prices(request.prices)
-    unreadable: list[UnreadableError] = []
-    try:
-        attempts = find_attempts(request.path, unreadable)
-    except OSError as error:
-        raise RollerError(f"{request.path}: cannot be opened ({error.strerror}): check the path", exit_code=2) from None
+    attempts, unreadable = find_shown(request.path, request.unfetched)
     _check_place(request.output, attempts)
     files = OutputFiles([request.output], overwrite=request.overwrite)
     files.check()
     single = attempts == [request.path]
-    older, book_problems = find_superseded(attempts)
+    older, book_problems = find_superseded([*attempts, *(error.path for error in unreadable)])
     problems: Problems = [str(error) for error in (*book_problems, *unreadable)]
     with _counting(request.path, len(attempts)) as step, files.writing():
         pages = _Pages(request, _Found(attempts, older, unreadable), prices, problems, step)

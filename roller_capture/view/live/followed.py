@@ -13,6 +13,7 @@ from roller_capture.publication import MANIFEST
 from roller_capture.published import (
     UnreadableError,
     find_attempts,
+    has_working_files,
     is_regular_file,
     is_uncaptured,
     read_manifest,
@@ -175,7 +176,7 @@ def _followed(path: Path) -> Followed:
         path = path.parent
     if (path / RUN_FILE).is_file() and not is_uncaptured(path):
         return Followed(path, True, {})
-    if (path / WORK_DIR).is_dir() or (path / MANIFEST).is_file():
+    if has_working_files(path) or (path / MANIFEST).is_file():
         return Followed(path, False, {path: FollowedAttempt(path, path.name)})
     nothing = f"nothing is recorded here (no {WORK_DIR}/, no {RUN_FILE}): start the recorder first"
     raise RollerError(f"{path}: {why_no_attempts(path) or nothing}")

@@ -116,6 +116,8 @@ def test_a_run_without_any_answer_has_nothing_to_compare(logs: SessionLogs) -> N
 
 _TITLE_ASKED = event("session/title-llm-request", system="Title.")
 _TITLE = event("session/title", title="T", source={"kind": "provider"})
+_RESUMED = event("session/end-seed")
+_NEXT = event("turn/start", turn=2)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,13 @@ _TITLE = event("session/title", title="T", source={"kind": "provider"})
             ["1", "4"],
         ),
         ([event("compaction/start"), accepted(1), event("compaction/end"), accepted(4), answer("m-1")], ["4"]),
+        # A call that ended with its process has no output, whatever the resumed session, or only a next turn, brings.
+        ([accepted(0), _RESUMED, _NEXT, accepted(3), answer("m-1"), accepted(9), answer("m-2")], ["3", "9"]),
+        ([accepted(0), _RESUMED, _NEXT, answer("m-1"), accepted(9), answer("m-2")], [None, None]),
+        ([accepted(0), _RESUMED, _NEXT, answer("m-1")], [None]),
+        ([accepted(0), _RESUMED, answer("m-1")], [None]),
+        ([accepted(0), _NEXT, accepted(3), answer("m-1")], ["3"]),
+        ([accepted(0), _NEXT, answer("m-1")], [None]),
         # What is not known is no number: two that were accepted, a parent's, and no number at all.
         ([accepted(0), accepted(2), answer("m-1")], [None]),
         ([accepted(0, OTHER), answer("m-1")], [None]),

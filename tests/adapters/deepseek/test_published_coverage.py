@@ -78,11 +78,16 @@ def test_each_output_needs_the_call_of_its_number(
     }
 
 
-@pytest.mark.parametrize(
-    ("numbers", "status"),
-    [([1, 1], "complete"), ([1], "incomplete"), ([1, 5], "incomplete"), ([1, True], "incomplete")],
-)
-def test_a_title_s_call_does_not_stand_in_for_an_answer_s(cover: Cover, numbers: list[Any], status: str) -> None:
-    """Both have the same number, so there have to be two."""
+@pytest.mark.parametrize(("numbers", "lacking"), [([1, 1], 0), ([1], 1), ([1, 5], 1), ([1, True], 1), ([5], 2)])
+def test_a_title_s_call_does_not_stand_in_for_an_answer_s(
+    cover: Cover, tmp_path: Path, numbers: list[Any], lacking: int
+) -> None:
+    """Both have the same number, so there have to be two; it is missing as often as a call is."""
     coverage = cover(numbers, *_TITLE, accepted(1), answer("m-1"))
-    assert (coverage["expected"], coverage["status"]) == (2, status)
+    assert (coverage["expected"], coverage["observed"]) == (2, 2 - lacking)
+    assert (coverage["missing"], coverage["status"]) == (
+        [f"{ROOT}/1"] * lacking,
+        "incomplete" if lacking else "complete",
+    )
+    reasons = {one["code"]: one["count"] for one in read_json(tmp_path / "attempt/manifest.json")["status_reasons"]}
+    assert reasons.get("coverage_incomplete", 0) == lacking

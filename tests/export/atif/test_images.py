@@ -81,7 +81,9 @@ SENT = {
     },
     "openai-responses": {
         **RESPONSES_REQUEST,
-        "input": [look({"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "auto"})],
+        "input": [
+            look({"type": "input_image", "image_url": f"data:image/png;charset=utf-8;base64,{PNG}", "detail": "auto"})
+        ],
     },
 }
 ANSWERS = {"openai-chat-completions": CHAT_RESPONSE, "openai-responses": RESPONSES_RESPONSE}

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roller_capture.export.chat import NoChatFormError, chat_call, split_parts
+from roller_capture.export.chat.transcript import Image, image_of_url
 from roller_capture.vocabulary import Protocol
 from tests.export.published import CHAT_REQUEST, CHAT_RESPONSE, RESPONSES_REQUEST, RESPONSES_RESPONSE
 
@@ -206,6 +207,28 @@ def test_both_names_of_reasoning_are_read_once() -> None:
         chat = chat_call(CHAT, {"messages": []}, output)
         assert chat.output[0]["reasoning_content"] == "hm"
         assert chat.extra["output"] == extra
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("data:image/png;base64,AA==", ("image/png", "AA==")),
+        ("data:image/png;charset=utf-8;base64,AA==", ("image/png", "AA==")),
+        ("DATA:image/PNG;name=a.png;charset=utf-8;Base64,AA==", ("image/png", "AA==")),
+        ("data:image/svg+xml;charset=utf-8,<svg/>;base64,AA==", None),
+        ("data:image/png;charset=base64,AA==", None),
+        ("data:image/png,AA==", None),
+        ("https://x/data:image/png;base64,AA==", None),
+        (None, None),
+    ],
+)
+def test_an_image_of_a_data_url(url: Any, expected: tuple[str, str] | None) -> None:
+    """With or without parameters (RFC 2397); any other URL leads to what the request does not hold."""
+    if expected is not None:
+        assert image_of_url(url, "/at") == Image(*expected)
+        return
+    with pytest.raises(NoChatFormError, match="an image that is not in the request at /at"):
+        image_of_url(url, "/at")
 
 
 WORDS = st.sampled_from(

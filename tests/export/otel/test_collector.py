@@ -1,9 +1,11 @@
 """`export otel --endpoint`: an OTLP receiver on the loopback takes the spans, or does not want them."""
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -11,9 +13,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from roller_capture.errors import RollerError
 from roller_capture.export.otel import destinations, protobuf
+from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
+from roller_capture.importing.command import ImportRequest, import_attempt
+from roller_capture.vocabulary import ExecutionStatus
 from tests.export.families import publish_generations, run_export
 from tests.export.otel.receiver import Receiver, file_spans, receiver
+from tests.importing.recorded import flow, write_flows
 
 
 @pytest.fixture
@@ -114,6 +121,34 @@ def test_a_collector_without_json_gets_the_same_as_protobuf(
     assert {headers["Content-Type"] for _, headers, _ in collector.requests} == {"application/x-protobuf"}
     assert run_export("otel", attempt, "--output", attempt.parent / "o")[0] == 0
     assert collector.spans == file_spans(attempt.parent / "o")
+
+
+@pytest.mark.parametrize("takes_json", [True, False])
+def test_times_that_otlp_has_not_are_left_out(tmp_path: Path, collector: Receiver, takes_json: bool) -> None:
+    """An imported file can hold any: a call that begins beyond has no span, an end beyond is not known."""
+    far = 19_880_899_200.0  # in 2600
+    endless = flow(started_at=2.0)
+    assert endless.response is not None
+    endless.response.timestamp_end = far
+    flows = write_flows(tmp_path / "flows.mitm", flow(started_at=1.0), endless, flow(started_at=far))
+    import_attempt(ImportRequest((flows,), tmp_path / "a", "generic"))
+    finalize_attempt(tmp_path / "a", FinalizeRequest(execution_status=ExecutionStatus.COMPLETED))
+    collector.takes_json = takes_json
+    code, _, err = run_export("otel", tmp_path / "a", "--endpoint", collector.url)
+    assert (code, "1  calls and tool calls whose times are not known" in err) == (0, True), err
+    seconds = [(span.start_time_unix_nano / 1e9, span.end_time_unix_nano / 1e9) for span in collector.spans]
+    assert seconds == [(1.0, 3.0), (2.0, 2.25)]
+
+
+@pytest.mark.parametrize("member", [{"startTimeUnixNano": "-1"}, {"kind": [1]}, {"surplus": 1}])
+def test_what_the_official_messages_refuse_is_one_line(member: dict[str, Any]) -> None:
+    """Whatever it is: no traceback."""
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": [member]}]}]}
+    with pytest.raises(
+        RollerError, match=r"^http://c: takes only protobuf, which has no such span \(.{10,200}\)$"
+    ) as told:
+        protobuf.Messages("http://c").request(json.dumps(body).encode())
+    assert told.value.exit_code == 1
 
 
 def test_a_collector_without_json_needs_a_package(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from roller_capture.api import Relation, open_attempt
+from roller_capture.export.otel.otlp import unix_nanoseconds
 from roller_capture.export.otel.survey import survey
 from roller_capture.export.times import nanoseconds
 from roller_capture.vocabulary import ExecutionStatus
@@ -337,6 +338,21 @@ def test_calls_without_times_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
     assert code == 1
     assert "8  calls and tool calls whose times are not known" in err
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1969-12-31T23:59:59.999999Z", None),
+        ("2554-07-21T23:34:33.709551Z", 2**64 - 616),
+        ("2554-07-21T23:34:33.709552Z", None),
+        ("soon", None),
+    ],
+)
+def test_otlp_has_times_of_64_bits_without_sign(timestamp: str, expected: int | None) -> None:
+    """What is beyond would be refused by every reader, and all spans of the request with it."""
+    assert unix_nanoseconds(timestamp) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The page as a person uses it: by clicks and keys, in a real browser, with friendly and with hostile content."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -173,34 +173,39 @@ def test_the_keyboard_is_enough(busy: Page) -> None:
     def heading() -> str:
         return " ".join(busy.locator("#detail h1").inner_text().split())
 
-    def pressed(*keys: str) -> str:
+    def shows(what: object, *keys: str, of: Callable[[], object] = heading) -> None:
+        """After the keys it shows this, as soon as the browser has drawn it."""
         for key in keys:
             busy.keyboard.press(key)
-        busy.wait_for_timeout(50)
-        return heading()
+        for _ in range(500):
+            if of() == what:
+                break
+            busy.wait_for_timeout(20)
+        assert of() == what
 
-    assert pressed("ArrowDown") == "root"
-    assert pressed("j", "j") == "#2 root ← #1 #7 →"
-    assert pressed("]").startswith("#7 root")
-    assert pressed("[").startswith("#2 root")
-    assert pressed("ArrowDown", "ArrowDown").startswith("#4 child aaaa000000000001")
-    assert pressed("ArrowLeft") == "child aaaa000000000001"
-    pressed("ArrowLeft")
-    assert rows(busy) == [*TREE[:4], *TREE[8:]]
-    pressed("ArrowRight")
-    assert rows(busy) == TREE
-    assert pressed("End").startswith("#12 no agent")
-    pressed("a")
-    assert len(rows(busy)) == 7
-    assert pressed("a", "g").startswith("claude-code")
-    pressed("?")
+    def chosen() -> str | None:
+        return busy.locator("#rows").get_attribute("aria-activedescendant")
+
+    def first_word() -> str:
+        return heading().split()[0]
+
+    shows("root", "ArrowDown")
+    shows("#2 root ← #1 #7 →", "j", "j")
+    shows("#7", "]", of=first_word)
+    shows("#2", "[", of=first_word)
+    shows("#4", "ArrowDown", "ArrowDown", of=first_word)
+    shows("child aaaa000000000001", "ArrowLeft")
+    shows([*TREE[:4], *TREE[8:]], "ArrowLeft", of=lambda: rows(busy))
+    shows(TREE, "ArrowRight", of=lambda: rows(busy))
+    shows("#12", "End", of=first_word)
+    shows(7, "a", of=lambda: len(rows(busy)))
+    shows("claude-code", "a", "g", of=first_word)
+    busy.keyboard.press("?")
     expect(busy.locator("#keys")).to_be_visible()
-    pressed("Escape")
+    busy.keyboard.press("Escape")
     expect(busy.locator("#keys")).to_be_hidden()
-    chosen = busy.locator("#rows").get_attribute("aria-activedescendant")
-    assert chosen is None
-    pressed("j")
-    assert busy.locator("#rows").get_attribute("aria-activedescendant") == "row-a0"
+    assert chosen() is None
+    shows("row-a0", "j", of=chosen)
 
 
 def test_light_and_dark(browser: Browser, pages: Pages) -> None:

@@ -108,8 +108,9 @@ class App {
   select(key, focus = null) {
     this.focus = focus;
     const address = key === "overview" ? `#${this.attempt.number}` : `#${this.attempt.number}/${key}`;
-    if (location.hash === address || (key === "overview" && !location.hash)) this.show(key);
-    else location.hash = address;
+    // Not by `location.hash`: what that brings comes later, and a second key before it would start from the old place.
+    if (location.hash !== address && (key !== "overview" || location.hash)) history.pushState(null, "", address);
+    this.show(key);
   }
 
   async show(key) {
