@@ -261,7 +261,8 @@ def collect(
             _fail(RollerError(f"--claude-capture-calls does not go with --harness {harness}", exit_code=2))
         harness, capture_calls = "claude-code", True
     if harness is None:
-        _fail(RollerError("--harness NAME is missing", exit_code=2))
+        how = ": --resume goes with the options that the run was begun with" if resume else ""
+        _fail(RollerError(f"--harness NAME is missing{how}", exit_code=2))
     request = CollectRequest(
         harness=harness,
         run_dir=run_dir,

@@ -1,4 +1,4 @@
-"""Records stand as they are written here, to the letter: each member once and in its place, nothing between the tokens.
+"""Records stand as they are written here: each member once, those of a call in their place, nothing between the tokens.
 
 A record that somebody else has written may mean one thing to one reader and another to the next (a member twice, of
 which some take the first and some the last). What the provider or the harness said (`output`, `context`) is their text.

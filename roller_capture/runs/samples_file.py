@@ -45,13 +45,15 @@ class SampleSpec:
 def read_samples(path: Path) -> list[SampleSpec]:
     """The samples in their order; lines that hold nothing are passed over. Raises `RollerError` (exit 2)."""
     samples: list[SampleSpec] = []
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, int]] = {}
     for number, line in _lines(path):
         where = f"{path}:{number}"
         sample = _sample(line, where, path.absolute().parent)
-        twin = seen.setdefault(unicodedata.normalize("NFKC", sample.sample_id).casefold(), where)
-        if twin is not where:
-            _refuse(where, f"id {sample.sample_id!r} is, but for case, the one of line {twin.rpartition(':')[2]}")
+        folded = unicodedata.normalize("NFKC", sample.sample_id).casefold()
+        twin, line_number = seen.setdefault(folded, (sample.sample_id, number))
+        if line_number != number:
+            same = "is" if twin == sample.sample_id else "is, but for case,"
+            _refuse(where, f"id {sample.sample_id!r} {same} the one of line {line_number}")
         samples.append(sample)
     if not samples:
         raise RollerError(f"{path}: holds no sample: write one JSON object a line, with id and prompt", exit_code=2)

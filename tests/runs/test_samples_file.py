@@ -95,7 +95,7 @@ LONG = "x" * 121
         ({"id": "a", "prompt": "p", "model": 1}, "model is no text"),
         ({"id": "a", "prompt": "p", "profile": []}, "profile is no text"),
         ({"id": "a", "prompt": "p", "harness_args": "--x"}, "harness_args is no list of texts"),
-        ({"id": "good", "prompt": "p"}, "is, but for case, the one of line 1"),
+        ({"id": "good", "prompt": "p"}, "id 'good' is the one of line 1"),
         ({"id": "GOOD", "prompt": "p"}, "is, but for case, the one of line 1"),
     ],
 )
@@ -147,7 +147,7 @@ def test_many_samples(tmp_path: Path) -> None:
     path.write_text("".join(lines))
     assert len(read_samples(path)) == 100_000
     path.write_text("".join([*lines, lines[0]]))
-    with pytest.raises(RollerError, match=r":100001: id 's-0' is, but for case, the one of line 1$"):
+    with pytest.raises(RollerError, match=r":100001: id 's-0' is the one of line 1$"):
         read_samples(path)
 
 
