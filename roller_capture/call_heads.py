@@ -7,7 +7,7 @@ Memory is bounded by the largest head.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -19,6 +19,7 @@ _WINDOW: Final = 32 * 1024
 _LARGEST_HEAD: Final = 512 * 1024 * 1024
 _MOST_CUTS: Final = 16
 _OWN_MARK: Final = re.compile(rb',"context_exact":(?:true|false),"context":')
+_ENDS: Final = (b"}\n{", b"}\n")
 _ANY_MARK: Final = re.compile(rb',"context":')
 
 
@@ -68,16 +69,23 @@ class CallFile:
         """Gives the file back."""
         self._calls.close()
 
-    def heads(self, *, trust_lengths: bool = True) -> Iterator[Head]:
-        """Every line in order. `trust_lengths=False` searches for every line end."""
+    def heads(self, *, trust_lengths: bool = True, ends: Iterable[int] = ()) -> Iterator[Head]:
+        """Every line in order. `trust_lengths=False` searches for every line end.
+
+        `ends` are the offsets behind the lines, in order, of whoever wrote the file. One at which no line ends is
+        passed over.
+        """
         start, number = 0, 0
+        known = iter(ends)
         while start < self.size:
             number += 1
-            head, problem, place = self._line(start, trust_lengths=trust_lengths)
+            head, problem, place = self._line(start, next(known, None), trust_lengths=trust_lengths)
             yield Head(number, head, problem, place)
             start = place.end + 1
 
-    def _line(self, start: int, *, trust_lengths: bool) -> tuple[dict[str, Any] | None, str | None, Place]:
+    def _line(
+        self, start: int, known_end: int | None, *, trust_lengths: bool
+    ) -> tuple[dict[str, Any] | None, str | None, Place]:
         """Head and problem of the line that starts here; it ends at its line break or at the end of the file."""
         window = _WINDOW
         while True:
@@ -91,7 +99,11 @@ class CallFile:
                 return head, problem, Place(start, None, start + len(text))
             if cut is not None:
                 context = start + cut.context_start
-                end = start + len(text) if whole else self._line_end(context, cut.head if trust_lengths else {})
+                end = (
+                    start + len(text)
+                    if whole
+                    else self._line_end(context, known_end, cut.head if trust_lengths else {})
+                )
                 last = text[-1:] if whole else self._calls.read(end - 1, end)
                 return cut.head, _end_problem(last), Place(start, context, end)
             if window > _LARGEST_HEAD:
@@ -99,12 +111,12 @@ class CallFile:
                 return None, "no call record: its head is too large", Place(start, None, end)
             window *= 4
 
-    def _line_end(self, context_start: int, head: dict[str, Any]) -> int:
+    def _line_end(self, context_start: int, known_end: int | None, head: dict[str, Any]) -> int:
         length = _body_length(head)
-        if length is not None:
-            end = context_start + length
-            if end < self.size and self._calls.read(end, end + 3) in (b"}\n{", b"}\n"):
-                return end + 1
+        told = None if length is None else context_start + length
+        for brace in (None if known_end is None else known_end - 2, told):
+            if brace is not None and context_start < brace and self._calls.read(brace, brace + 3) in _ENDS:
+                return brace + 1
         return self._calls.line_end(context_start)
 
 

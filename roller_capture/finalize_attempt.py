@@ -185,7 +185,7 @@ def _staged(attempt_dir: Path, attempt: WorkingAttempt, native: NativeCapture, o
     staging = Staging(attempt_dir)
     try:
         finalize_capture(attempt, native, options, staging)
-        findings = validate_attempt(staging.directory, fresh=True)
+        findings = validate_attempt(staging.directory, written=staging.call_ends)
         if findings:
             first = findings[0]
             raise RollerError(

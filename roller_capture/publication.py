@@ -12,6 +12,7 @@ import os
 import secrets
 import shlex
 import shutil
+from array import array
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -42,20 +43,21 @@ class HashingWriter:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._digest = hashlib.sha256()
-        self._size = 0
+        self.size = 0
+        """Bytes that were written."""
 
     def write(self, data: bytes) -> None:
         """Appends `data`."""
         self._stream.write(data)
         self._digest.update(data)
-        self._size += len(data)
+        self.size += len(data)
 
     def close(self) -> FileInfo:
         """Syncs the file to disk and tells what it is."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
-        return FileInfo(sha256=self._digest.hexdigest(), bytes=self._size)
+        return FileInfo(sha256=self._digest.hexdigest(), bytes=self.size)
 
 
 class Staging:
@@ -66,6 +68,8 @@ class Staging:
         self.directory.mkdir(mode=0o700)
         self.directory.chmod(0o700)  # a umask can take from the owner too
         self.files: dict[str, FileInfo] = {}
+        self.call_ends = array("Q")
+        """Where each line of the file of calls ends, as offsets behind its line break, before compression."""
         self.calls_compression: CallsCompression | None = None
         self.manifest_sha256: str | None = None
 

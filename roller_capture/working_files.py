@@ -11,7 +11,7 @@ from roller_capture import json_text
 from roller_capture.errors import RollerError
 from roller_capture.vocabulary import AttemptErrorCode
 from roller_capture.working.event_fold import EVENTS, EventLog
-from roller_capture.working.files import LONGEST_EVENT, event_lines, read_regular_file
+from roller_capture.working.files import LONGEST_EVENT, body_bytes, body_pieces, event_lines, read_regular_file
 from roller_capture.working.recorded import AttemptFault, BodyFile, KeptBody, RecordedCall, WorkingAttempt
 from roller_capture.working.values import integer, mapping, number, text
 
@@ -23,6 +23,8 @@ __all__ = [
     "KeptBody",
     "RecordedCall",
     "WorkingAttempt",
+    "body_bytes",
+    "body_pieces",
     "event_lines",
     "header_values_on_the_wire",
     "read_regular_file",

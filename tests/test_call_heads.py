@@ -83,6 +83,45 @@ def test_a_forged_length_can_lead_past_a_line_unless_lengths_are_not_trusted(tmp
     assert ids(read(tmp_path, data, trust_lengths=False)) == ["1", "2", "3"]
 
 
+def ends_of(data: bytes) -> list[int]:
+    return [place + 1 for place, byte in enumerate(data) if byte == ord("\n")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda _ends: [],
+        lambda ends: ends[:1],
+        lambda ends: [*ends, 10**12],
+        lambda ends: [end - 1 for end in ends],
+        lambda ends: [end + 1 for end in ends],
+        lambda _ends: [0, 1, 2],
+        lambda _ends: [-1, 10**30, 5],
+        lambda ends: [ends[0]] * 3,
+    ],
+    ids=["none", "too few", "too many", "before", "behind", "in the heads", "outside", "the first alone"],
+)
+def test_a_line_that_does_not_end_where_it_is_said_to_is_searched_through(tmp_path: Path, wrong: Any) -> None:
+    """What the writer of a file tells of it is looked at before it is believed."""
+    data = b"".join(line(number) for number in (1, 2, 3))
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(data)
+    with CallFile(path) as file:
+        heads = list(file.heads(trust_lengths=False, ends=wrong(ends_of(data))))
+    assert ids(heads) == ["1", "2", "3"]
+    assert [head.place.end + 1 for head in heads if head.place is not None] == ends_of(data)
+
+
+def test_contexts_whose_ends_are_known_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`preadv` is what a search reads with."""
+    data = b"".join(line(number) for number in range(5))
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(data)
+    monkeypatch.setattr(os, "preadv", None)
+    with CallFile(path) as file:
+        assert len(list(file.heads(trust_lengths=False, ends=ends_of(data)))) == 5
+
+
 def test_contexts_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 20 MB, less than a hundredth is read where the client told its lengths."""
     big = {"text": "x" * 1_000_000}

@@ -8,7 +8,7 @@ import pytest
 
 from roller_capture.errors import RollerError
 from roller_capture.vocabulary import HttpEnd
-from roller_capture.working_files import read_working_files
+from roller_capture.working_files import body_bytes, body_pieces, read_working_files
 from tests.support.attempts import AttemptBuilder, message_body, request_body
 
 BODY = request_body({"role": "user", "content": "hi"})
@@ -171,6 +171,25 @@ def test_body_files_that_are_links_or_gone_are_not_read(tmp_path: Path) -> None:
     assert call.request_body.path is None
     assert call.response_body is not None
     assert call.response_body.path is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 9_999, 10_000, 2 * 1024 * 1024], ids=str)
+def test_a_body_is_read_whole_whatever_size_it_was_seen_to_have(tmp_path: Path, size: int) -> None:
+    """It may have grown, or been cut, since the folder was listed."""
+    body = tmp_path / "000001.request"
+    body.write_bytes(bytes(range(250)) * 40)
+    assert body_bytes(body, size) == body.read_bytes()
+    assert b"".join(body_pieces(body, size)) == body.read_bytes()
+
+
+def test_a_body_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Between the listing and the reading."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"x")
+    (tmp_path / "000001.request").symlink_to(secret)
+    for read in (body_bytes, lambda path, size: list(body_pieces(path, size))):
+        with pytest.raises(OSError, match="symbolic links"):
+            read(tmp_path / "000001.request", 1)
 
 
 def test_named_errors_of_the_recorder_become_faults_of_the_attempt(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def stage_calls(
             writer.write(b',"context":')
             writer.write(context)
             writer.write(b"}\n")
+            staging.call_ends.append(writer.size)
 
 
 def _context(call: SurveyedCall) -> tuple[bytes, ContextRaw | None, bool]:

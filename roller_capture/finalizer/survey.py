@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -25,9 +25,8 @@ from roller_capture.model_protocols import (
 from roller_capture.model_protocols.types import DecodedResponse, DecodeError
 from roller_capture.records import CallError
 from roller_capture.vocabulary import Blocker, CallErrorCode, ExecutionStatus, Protocol, ResponseCaptureStatus
-from roller_capture.working_files import BodyFile, RecordedCall
+from roller_capture.working_files import BodyFile, RecordedCall, body_bytes, body_pieces
 
-_PIECE: Final = 1024 * 1024
 _ASSUMED_STATUS: Final = 200
 _MOST_NUMBER: Final = 1 << 53
 _NO_LOSS: Final = frozenset(
@@ -186,15 +185,9 @@ def _decode_as(call: RecordedCall, status: int | None) -> DecodedResponse:
         content_encoding=None
         if call.masked == "decoded" or call.response_decoded
         else call.response_header("content-encoding"),
-        body=_pieces(body.path) if body is not None and body.path is not None else (),
+        body=body_pieces(body.path, body.actual) if body is not None and body.path is not None else (),
         http_end=call.end,
     )
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            yield piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +207,7 @@ def read_request_body(call: RecordedCall) -> RequestBody | None:
     body = call.request_body
     if body is None or body.path is None:
         return None
-    wire = body.path.read_bytes()
+    wire = body_bytes(body.path, body.actual)
     if call.content_encoding is None:
         return RequestBody(wire)
     decoded = decode_body(wire, call.content_encoding, limit=DECODED_LIMIT)

@@ -3,7 +3,7 @@
 Returns findings and prints nothing. `validate_attempt` is CI's check and Resume's gate (design sections 3 and 9).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,14 @@ from roller_capture.integrity.native_identity import check_native_ids
 from roller_capture.integrity.numbering import check_numbering
 from roller_capture.integrity.old_attempts import old_findings
 from roller_capture.integrity.raw_files import check_raw
-from roller_capture.integrity.records import Seen, check_calls, check_references, check_relations, published_lines
+from roller_capture.integrity.records import (
+    Seen,
+    check_calls,
+    check_references,
+    check_relations,
+    published_heads,
+    published_lines,
+)
 from roller_capture.integrity.relation_rules import check_relation_rules
 from roller_capture.integrity.totals import check_derived, check_manifest
 from roller_capture.old_layouts import Layout, layout_of
@@ -32,11 +39,12 @@ from roller_capture.vocabulary import LifecycleStatus, Role, StatusReason, Subta
 __all__ = ["Finding", "validate_attempt"]
 
 
-def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = False) -> list[Finding]:
+def validate_attempt(attempt_dir: Path, *, deep: bool = False, written: Sequence[int] | None = None) -> list[Finding]:
     """Everything that is wrong with a published attempt; empty means valid.
 
     `deep` also parses every context, looks up in it what relations and evidence say of it, and resolves every evidence
-    locator in `raw/`. `fresh` is for files that this process has just written: it hashed and derived them itself.
+    locator in `raw/`. `written` is for files that this process has just written, hashed and derived itself: the offsets
+    behind the lines of the file of calls, in order.
     """
     try:
         manifest = read_manifest(attempt_dir)
@@ -51,16 +59,18 @@ def validate_attempt(attempt_dir: Path, *, deep: bool = False, fresh: bool = Fal
     if "lifecycle" not in manifest:
         if not _is_of_this_version(manifest):
             return old_findings(attempt_dir, layout, manifest, deep=deep)
-        return _findings(attempt_dir, _with_lifecycle(manifest), deep=deep, fresh=fresh)
-    findings = _findings(attempt_dir, manifest, deep=deep, fresh=fresh)
-    if findings or fresh or not _is_held_to_todays_rules(manifest):
+        return _findings(attempt_dir, _with_lifecycle(manifest), deep=deep, written=written)
+    findings = _findings(attempt_dir, manifest, deep=deep, written=written)
+    if findings or written is not None or not _is_held_to_todays_rules(manifest):
         return findings
     return guarded(MANIFEST, lambda: check_form(attempt_dir, manifest))
 
 
-def _findings(attempt_dir: Path, manifest: dict[str, Any], *, deep: bool, fresh: bool) -> list[Finding]:
+def _findings(
+    attempt_dir: Path, manifest: dict[str, Any], *, deep: bool, written: Sequence[int] | None
+) -> list[Finding]:
     findings = [Finding(MANIFEST, line) for line in schema_findings("roller.capture.v1.json", manifest)]
-    return findings or _current_findings(attempt_dir, manifest, deep=deep, fresh=fresh)
+    return findings or _current_findings(attempt_dir, manifest, deep=deep, written=written)
 
 
 def _with_lifecycle(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +90,11 @@ def _with_lifecycle(manifest: dict[str, Any]) -> dict[str, Any]:
     return {**manifest, "lifecycle": {"status": status, "pending_participant_ids": []}}
 
 
-def _current_findings(attempt_dir: Path, manifest: dict[str, Any], *, deep: bool, fresh: bool) -> list[Finding]:
+def _current_findings(
+    attempt_dir: Path, manifest: dict[str, Any], *, deep: bool, written: Sequence[int] | None
+) -> list[Finding]:
     """Of an attempt of today's layout, whose manifest fits the schema."""
+    fresh = written is not None
     calls = calls_path(attempt_dir, manifest)
     findings = list(check_files(attempt_dir, manifest, rehash=not fresh, formal=(calls.name, RELATIONS)))
     if calls.name not in {finding.file for finding in findings}:
@@ -91,7 +104,8 @@ def _current_findings(attempt_dir: Path, manifest: dict[str, Any], *, deep: bool
     seen = Seen()
     findings += guarded(RELATIONS, lambda: check_relations(relation_lines(attempt_dir / RELATIONS), manifest, seen))
     ours = not fresh and _is_held_to_todays_rules(manifest)
-    lines = published_lines(calls, contexts=deep or not fresh, ours=ours)
+    contexts = deep or not fresh
+    lines = published_lines(calls, ours=ours) if contexts else published_heads(calls, written or ())
     findings += guarded(CALLS, lambda: check_calls(lines, manifest, seen, derived=not fresh, deep=deep, ours=ours))
     findings += check_references(seen)
     findings += check_manifest(manifest, seen)

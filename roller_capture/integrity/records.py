@@ -1,7 +1,7 @@
 """The lines of calls.jsonl and relations.jsonl: each by its schema, and what they say of each other."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -66,23 +66,25 @@ class Line(NamedTuple):
     form: str | None = None
 
 
-def published_lines(path: Path, *, contexts: bool, ours: bool = False) -> Iterator[Line]:
+def published_lines(path: Path, *, ours: bool = False) -> Iterator[Line]:
     """The lines of a file of calls. Raises `OSError`, and `json_text.JsonError` for a damaged line.
 
-    `ours` also looks, with the contexts, whether they are written as we write them.
+    `ours` also looks whether they are written as we write them.
     """
-    if contexts:
-        for number, text in enumerate(line_texts(path), 1):
-            try:
-                record, context = split_line(text)
-            except json_text.JsonError as error:
-                raise json_text.JsonError(f"line {number}: {error}") from None
-            form = call_form_problem(text, record, context) if ours else None
-            yield Line(f"{CALLS}:{number}", number, record, context, form)
-        return
+    for number, text in enumerate(line_texts(path), 1):
+        try:
+            record, context = split_line(text)
+        except json_text.JsonError as error:
+            raise json_text.JsonError(f"line {number}: {error}") from None
+        form = call_form_problem(text, record, context) if ours else None
+        yield Line(f"{CALLS}:{number}", number, record, context, form)
+
+
+def published_heads(path: Path, ends: Sequence[int]) -> Iterator[Line]:
+    """The lines without their contexts; `ends` are the offsets behind them as the writer tells. Raises as above."""
     # No length that the file tells is trusted: a client may have said another one than it sent.
     with CallFile(path) as calls:
-        for head in calls.heads(trust_lengths=False):
+        for head in calls.heads(trust_lengths=False, ends=ends):
             if head.head is None or head.problem is not None:
                 raise json_text.JsonError(f"line {head.number}: {head.problem}")
             yield Line(f"{CALLS}:{head.number}", head.number, head.head, None)

@@ -18,6 +18,8 @@ class EventLog:
 
     def __init__(self, directory: Path, faults: list[AttemptFault]) -> None:
         self._directory = directory
+        self._bodies = directory / "bodies"
+        self._bodies_are_elsewhere = self._bodies.is_symlink()
         self._faults = faults
         self._sequences: set[int] = set()
         self._named: set[str] = set()
@@ -201,8 +203,9 @@ class EventLog:
 
     def keep_orphans(self) -> None:
         """Keeps the bodies that no readable event names: after damage to the events they are all that is left."""
-        folder = self._directory / "bodies"
-        names = {path.name for path in folder.iterdir()} if folder.is_dir() and not folder.is_symlink() else set()
+        folder = self._bodies
+        is_ours = folder.is_dir() and not self._bodies_are_elsewhere
+        names = {path.name for path in folder.iterdir()} if is_ours else set()
         for name in sorted(names - self._named):
             path = folder / name
             source = f"bodies/{name}"
@@ -219,12 +222,12 @@ class EventLog:
 
     def _body_file(self, name: str, expected: int | None) -> BodyFile:
         self._named.add(name)
-        path = self._directory / "bodies" / name
+        path = self._bodies / name
         try:
             status = path.lstat()
         except OSError:
             return BodyFile(None, expected, 0)
-        if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
+        if not stat.S_ISREG(status.st_mode) or self._bodies_are_elsewhere:
             return BodyFile(None, expected, 0)
         return BodyFile(path, expected, status.st_size)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+_PIECE: Final = 1024 * 1024
 LONGEST_EVENT: Final = 16 * 1024 * 1024
 """Bytes. The recorder's events are a few kilobytes."""
 
@@ -20,6 +21,27 @@ def read_regular_file(path: Path, *, limit: int) -> bytes:
     if len(data) > limit:
         raise OSError(f"{path.name} is larger than {limit} bytes")
     return data
+
+
+def body_pieces(path: Path, size: int) -> Iterator[bytes]:
+    """The bytes of a body that was seen to have `size` of them, at most a MiB at a time. Raises `OSError`, also for a
+    link."""
+    return _read(path, min(size + 1, _PIECE))
+
+
+def body_bytes(path: Path, size: int) -> bytes:
+    """The same in one piece."""
+    return b"".join(_read(path, size + 1))
+
+
+def _read(path: Path, count: int) -> Iterator[bytes]:
+    # No stream of Python's: of ten thousand small bodies, that costs more than to read them.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        while piece := os.read(descriptor, count):
+            yield piece
+    finally:
+        os.close(descriptor)
 
 
 def event_lines(path: Path) -> Iterator[tuple[int, bytes]]:

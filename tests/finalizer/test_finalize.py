@@ -5,6 +5,8 @@ import dataclasses
 import hashlib
 import json
 import stat
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import zstandard
 
 from roller_capture import finalize_attempt as finalize_attempt_module
+from roller_capture.calls_file import line_texts
 from roller_capture.capture_protocol import (
     AdapterInput,
     ContextProbe,
@@ -25,7 +28,7 @@ from roller_capture.capture_protocol import (
     PurposeClaim,
 )
 from roller_capture.finalize_attempt import FinalizeRequest, finalize_attempt
-from roller_capture.integrity import validate_attempt
+from roller_capture.integrity import Finding, validate_attempt
 from roller_capture.vocabulary import (
     BoundBy,
     CoverageStrength,
@@ -70,6 +73,24 @@ def test_a_family_is_published_complete(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(not item["retained"] for item in relations[0]["evidence"] if item["source"] == NATIVE_LOG)
     assert manifest["raw_retained"] is False
     assert validate_attempt(tmp_path, deep=True) == []
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "compressed"])
+def test_the_check_before_publication_knows_where_each_line_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool
+) -> None:
+    """In the expansion, so that it need not look for line breaks through every context again."""
+    told: list[list[int]] = []
+
+    def noted(attempt: Path, *, written: Sequence[int]) -> list[Finding]:
+        told.append(list(written))
+        return validate_attempt(attempt, written=written)
+
+    monkeypatch.setattr(finalize_attempt_module, "validate_attempt", noted)
+    publish_family(tmp_path, monkeypatch, compress=compress, **COMPLETED)
+    (file,) = tmp_path.glob("calls.jsonl*")
+    assert told == [list(accumulate(map(len, line_texts(file))))]
+    assert len(told[0]) == 3
 
 
 def test_all_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,10 +241,16 @@ class _LogReader:
         self._gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=self._source, line=place.line)
 
     def _thread(self, key: str) -> Thread:
-        return self._threads.setdefault(key, Thread())
+        thread = self._threads.get(key)
+        if thread is None:  # every record asks, and a thread is a dozen collections
+            thread = self._threads[key] = Thread()
+        return thread
 
     def _turn(self, key: str) -> TurnTracker:
-        return self._turns.setdefault(key, TurnTracker())
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = TurnTracker()
+        return turn
 
 
 def _holds_output(record: Mapping[str, Any]) -> bool:
