@@ -155,9 +155,13 @@ def why_no_attempts(folder: Path) -> str | None:
         return None
     if not runs:
         return None
-    named = [f"{path}{' (uncaptured)' if is_uncaptured(path) else ''}" for path in runs[:_MOST_NAMED]]
-    more = f" and {len(runs) - len(named):,} more" if len(runs) > len(named) else ""
-    return f"is a folder of runs: name one of them: {', '.join(named)}{more}"
+    uncaptured = [path for path in runs if is_uncaptured(path)]
+    if uncaptured == runs:
+        return "is a folder of uncaptured runs (made without --capture-calls): there are no calls in them"
+    captured = sorted(set(runs) - set(uncaptured))
+    named = [*map(str, captured), *(f"{path} (uncaptured)" for path in uncaptured)]
+    more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+    return f"is a folder of runs: give the path of one of them instead: {', '.join(named[:_MOST_NAMED])}{more}"
 
 
 def is_uncaptured(run_dir: Path) -> bool:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
+from roller_capture.published import why_no_attempts
 from roller_capture.recording import lock
 from roller_capture.runs.configuration import RunMode
 from tests.runs.made_run import MadeRun
@@ -125,12 +126,31 @@ def _runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_of_runs_names_them(
     command: tuple[str, ...], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And which of them were never captured."""
-    _runs(tmp_path / "runs", monkeypatch)
-    code, text = said(command, tmp_path / "runs", out)
+    """And says what to do; those that were never captured come last."""
     where = tmp_path / "runs"
+    _runs(where, monkeypatch)
+    code, text = said(command, where, out)
+    told = f"{where}/first, {where}/second, {where}/plain (uncaptured)"
     assert code == 1
-    assert f"{where}: is a folder of runs: name one of them: {where}/first, {where}/plain (uncaptured)" in text
+    assert f"{where}: is a folder of runs: give the path of one of them instead: {told}\n" in text
+
+
+@pytest.mark.parametrize("others", [5, 6, 7])
+def test_of_many_runs_the_first_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """And the others counted."""
+    for number in range(others):
+        MadeRun(tmp_path / f"run-{number}", monkeypatch).begin()
+    told = why_no_attempts(tmp_path)
+    assert told is not None
+    assert [f"{tmp_path}/run-{number}" in told for number in range(others)] == [number < 6 for number in range(others)]
+    assert told.endswith(" and 1 more") == (others == 7)
+
+
+def test_a_folder_of_uncaptured_runs_has_nothing_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them would be of any use."""
+    MadeRun(tmp_path / "plain", monkeypatch).begin(mode=RunMode.UNCAPTURED)
+    told = "is a folder of uncaptured runs (made without --capture-calls): there are no calls in them"
+    assert why_no_attempts(tmp_path) == told
 
 
 @pytest.mark.parametrize("command", [*READERS, LIVE], ids=" ".join)

@@ -88,6 +88,10 @@ class NativeTree:
                 self._sources[str(path)] = NativeSource(str(path), self._root / path)
             yield stream
 
+    def place(self, path: PurePosixPath) -> Path:
+        """Where `path` lies, for who can open it by its name only: nothing is known of what stands there by then."""
+        return self._root / path
+
     def refuse(self, path: PurePosixPath) -> None:
         """Notes that what stands at `path` was not looked at."""
         reason = "is a link, lies behind one, or is no regular file"

@@ -1,32 +1,31 @@
 """Takes the allowed columns of a harness's SQLite database out, as JSON Lines that serve as log and as evidence.
 
-A harness's database can hold credentials beside its sessions, and lies in a home that is never written to. So it is
-copied with its write-ahead log, both of one moment, into a scratch folder and opened there, and what is read of it
-becomes lines such as `{"table": "message", "id": "msg_1", …}`: one for each row, in the order asked for. Adapters read
-these lines like any other native log, and locate evidence in them by `line:N`. Nothing else of a database is ever kept.
+A harness's database can hold credentials beside its sessions, and lies in a home that is never written to. So what is
+opened is a copy of it in a scratch folder, of one moment (`native_sqlite_copy`). What is read of it becomes lines such
+as `{"table": "message", "id": "msg_1", …}`: one for each row, in the order asked for. Adapters read these lines like
+any other native log, and locate evidence in them by `line:N`. Nothing else of a database is ever kept.
 
 Databases are hostile too: damaged, half copied, without their log, with views in place of tables, with huge values.
 """
 
 import base64
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
+from roller_capture.adapters.native_sqlite_copy import copy_database
 from roller_capture.vocabulary import AttemptErrorCode
 
 LARGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one row; one that holds more is left out, and named."""
 
-_MOST_COPIES: Final = 3
 _MOST_VARIABLES: Final = 500
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises on a damaged database. The second stands for an error whose text quotes what is no UTF-8."""
@@ -170,7 +169,8 @@ class Database:
 def open_database(
     tree: NativeTree, path: PurePosixPath, scratch: Path, gaps: GapLog, *, trusted_schema: bool = False
 ) -> Iterator[Database | None]:
-    """The database at `path`, copied into `scratch`; `None` where there is none that SQLite can open.
+    """The database at `path`, copied into `scratch`; `None` where there is none that SQLite can open, or that can be
+    copied as it was at one moment.
 
     A missing write-ahead log is no error that SQLite sees: it is what was there when the harness had ended well.
     `trusted_schema` is for tables whose checks SQLite would not run otherwise, and so would not read ("unsafe use of
@@ -180,10 +180,11 @@ def open_database(
     copy = scratch / f"copy-{len(list(scratch.iterdir()))}"
     copy.mkdir(mode=0o700)
     try:
-        if not _copied(tree, path, copy, gaps):
+        database = copy_database(tree, path, copy, gaps)
+        if database is None:
             yield None
             return
-        connection = _connected(copy / "db", str(path), gaps, trusted_schema=trusted_schema)
+        connection = _connected(database, str(path), gaps, trusted_schema=trusted_schema)
         if connection is None:
             yield None
             return
@@ -191,40 +192,6 @@ def open_database(
             yield Database(connection, str(path), gaps)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
-
-
-def _copied(tree: NativeTree, path: PurePosixPath, folder: Path, gaps: GapLog) -> bool:
-    """Copies the database and its write-ahead log, again where somebody wrote to them meanwhile: a harness that still
-    runs moves rows from the one into the other. A copy that is not of one moment is a gap."""
-    for _ in range(_MOST_COPIES):
-        with (
-            tree.open(path, as_evidence=False) as database,
-            tree.open(path.with_name(f"{path.name}-wal"), as_evidence=False) as log,
-        ):
-            if database is None:
-                return False
-            (folder / "db-wal").unlink(missing_ok=True)  # of a copy before, and perhaps gone since
-            streams = {folder / "db": database, **({} if log is None else {folder / "db-wal": log})}
-            before = [_state(stream) for stream in streams.values()]
-            try:
-                for target, stream in streams.items():
-                    with target.open("wb") as copy:
-                        shutil.copyfileobj(stream, copy, 1024 * 1024)
-            except OSError as error:
-                reason = f"cannot be copied: {error.strerror}"
-                gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
-                return False
-            if before == [_state(stream) for stream in streams.values()]:
-                return True
-    reason = "is being written to, so that what is read of it may not be of one moment"
-    gaps.add(AttemptErrorCode.NATIVE_LOG_UNREADABLE, reason, source=str(path))
-    return True
-
-
-def _state(stream: BinaryIO) -> tuple[int, ...]:
-    """What changes with every write to a file, and when it is removed."""
-    found = os.fstat(stream.fileno())
-    return found.st_size, found.st_mtime_ns, found.st_nlink
 
 
 def _connected(path: Path, source: str, gaps: GapLog, *, trusted_schema: bool) -> sqlite3.Connection | None:

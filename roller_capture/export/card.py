@@ -146,7 +146,7 @@ def card_text(name: str, file_format: Format, columns: Sequence[Column], tally: 
         count=f"{tally.exported:,}",
         attempts=f"{tally.attempts.read:,}",
         version=__version__,
-        who="  \n".join(_group_line(tally, title, group) for title, group in _WHO),
+        who="  \n".join([*(_group_line(tally, title, group) for title, group in _WHO), _ends_line(tally)]),
         features="" if nested else features(columns),
         json_columns=_AS_OBJECTS if nested else _AS_TEXT,
         loading=(_LOADING_NESTED if nested else _LOADING[file_format]).format(name=name, message_of_row=message_of_row),
@@ -167,6 +167,10 @@ def features(columns: Sequence[Column]) -> str:
 def _group_line(tally: Tally, title: str, group: str) -> str:
     words = (f"{inline(word)} ({number:,})" for word, number in tally.groups[group].most_common(20))
     return f"{title}: {', '.join(words)}."
+
+
+def _ends_line(tally: Tally) -> str:
+    return f"Ends of their runs: {tally.runs.ends()}. A run that did not complete is in here like the others."
 
 
 def inline(text: str) -> str:

@@ -77,6 +77,11 @@ class Runs:
         if words:
             yield f"  of runs {', '.join(words)}"
 
+    def ends(self) -> str:
+        """For a card: how much was exported of runs that completed, failed, …"""
+        found = ((status, self.by_status[status]) for status in ExecutionStatus)
+        return ", ".join(f"{status} ({number:,})" for status, number in found if number)
+
     def hints(self, reasons: Iterable[str], *, are_calls: bool = False) -> Iterator[str]:
         """For people: what helps against these reasons. `are_calls`: each of them is told with its option already."""
         words = " ".join(reasons)

@@ -78,7 +78,8 @@ def test_rows_come_in_the_order_asked_for(home: Path, scratch: Path) -> None:
 def test_a_database_that_is_written_to_while_it_is_copied_is_copied_again(
     home: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, times: int, how: str
 ) -> None:
-    """A checkpoint between the two files would take the rows that stand in the log out of both copies."""
+    """A checkpoint between the two files would take the rows that stand in the log out of both copies. After three
+    times SQLite is asked for a backup, unless the database was closed: then it is copied once more."""
     writer = make(home, rows=[("a", "o", "1")])
     if how != "plain":
         writer.execute("PRAGMA journal_mode = WAL")
@@ -99,9 +100,12 @@ def test_a_database_that_is_written_to_while_it_is_copied_is_copied_again(
 
     monkeypatch.setattr(shutil, "copyfileobj", copy)
     rows, gaps = read(home, scratch)
-    if times < 3:
-        assert [row["id"] for row in rows or ()] == ["a", "b", *(f"n{number}" for number in range(times))]
-    assert codes(gaps) == (["native_log_unreadable"] if times >= 3 else [])
+    assert {row["id"] for row in rows or ()} == {
+        "a",
+        "b",
+        *(f"n{times - 1 - number}" for number in range(min(times, 3))),
+    }
+    assert codes(gaps) == []
     writer.close()
 
 
@@ -332,10 +336,11 @@ def test_a_column_to_select_by_must_be_there(home: Path, scratch: Path) -> None:
     assert (rows, codes(gaps)) == ([], ["native_shape_unknown"])
 
 
-@pytest.mark.parametrize("name", ["store.db", "store.db-wal"])
+@pytest.mark.parametrize("name", ["store.db", "store.db-wal", "store.db-journal"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_what_is_no_regular_file_is_refused(home: Path, scratch: Path, tmp_path: Path, name: str, kind: str) -> None:
-    """Neither the database nor its log may lead out of the home, or be waited for."""
+    """Neither the database nor its log may lead out of the home, or be waited for; without its log, what a database
+    holds need not be of one moment."""
     outside = tmp_path / "outside.db"
     sqlite3.connect(outside).close()
     if name != "store.db":
@@ -346,7 +351,7 @@ def test_what_is_no_regular_file_is_refused(home: Path, scratch: Path, tmp_path:
         os.mkfifo(home / name)
     rows, gaps = read(home, scratch)
     assert codes(gaps) == [AttemptErrorCode.FILE_REFUSED]
-    assert rows == (None if name == "store.db" else [{"id": "a", "owner": "o", "text": "x"}])
+    assert rows is None
 
 
 def test_an_extract_is_private_json_lines(home: Path, scratch: Path) -> None:

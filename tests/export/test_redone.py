@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from roller_capture import InvalidAttemptError, iter_attempts, open_attempt
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
-from roller_capture.runs.books import SampleState
 from tests.runs.made_run import MadeRun, edit
 from tests.support.forbidden import forbid
+from tests.support.redone import redone_run
 
 KINDS = {
     "calls": ("--purpose", "unknown", "--output", "calls.jsonl"),
@@ -28,11 +28,7 @@ KINDS = {
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
     """A run with a sample that failed first, and one that did not."""
-    made = MadeRun(tmp_path / "run", monkeypatch)
-    made.begin()
-    again = made.done("again", state=SampleState.FAILED)
-    entry = made.record(again)
-    again.settle(entry, made.publish(again, entry))
+    made = redone_run(tmp_path / "run", monkeypatch)
     made.done("once")
     monkeypatch.chdir(tmp_path)
     return made

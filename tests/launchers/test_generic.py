@@ -249,6 +249,43 @@ def test_two_turns_of_one_session_on_the_input(tmp_path: Path) -> None:
     assert root["native_ids"] == {"session_id": ["mine-1"]}
 
 
+_VERSIONED = """
+import json, os, sys
+from openai import OpenAI
+
+def log(**event):
+    with open(os.environ["ROLLER_EVENTS"], "a") as stream:
+        stream.write(json.dumps(event) + "\\n")
+
+log(event="log", agent_version=VERSION)
+question = [{"role": "user", "content": sys.argv[-1]}]
+client = OpenAI(default_headers={"x-roller-session": "root"})
+answer = client.chat.completions.create(model=os.environ["ROLLER_MODEL"], messages=question)
+log(event="output", session="root", response_id=answer.id)
+log(event="ended", session="root", status="completed")
+"""
+
+
+@pytest.mark.parametrize("version", ["2.1.0-rc1", "two words \x1b[2J"])
+def test_a_program_says_its_version(tmp_path: Path, version: str) -> None:
+    """In its log; where it says none that is a word, its content stands for it, as it does in the books of the run. The
+    run with its attempt is valid and exportable in either case."""
+    provider = ScriptedProvider(Script([AgentScript(("root",), "ROOT-TASK", (Reply(text="Yes."),))]))
+    source = _VERSIONED.replace("VERSION", repr(version))
+    _, capture = run(tmp_path, source, provider, "ROOT-TASK: do it.")
+    check_attribution(TruthTable(capture))
+    fingerprint = read_json(tmp_path / "run" / "run.json")["harness"]["version"]
+    assert re.fullmatch("sha256-[0-9a-f]{16}", fingerprint)
+    assert capture.manifest["harness"]["name"] == "generic"
+    assert capture.manifest["harness"]["version"] == ("2.1.0-rc1" if version == "2.1.0-rc1" else fingerprint)
+    assert capture.manifest["capture_status"] == "complete"
+    checked = roller_capture("validate", "--deep", str(tmp_path / "run"))
+    assert checked.returncode == 0, checked.stderr
+    output = tmp_path / "calls.jsonl"
+    exported = roller_capture("export", "calls", str(tmp_path / "run"), "--output", str(output))
+    assert (exported.returncode, len(read_lines(output))) == (0, 1), exported.stderr
+
+
 def test_a_call_without_the_header_is_nobodys(tmp_path: Path) -> None:
     """And named; the others keep their owners."""
     provider = ScriptedProvider(Script([AgentScript(("root",), "ROOT-TASK", (Reply(text="Yes."),))]))

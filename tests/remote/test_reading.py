@@ -14,10 +14,9 @@ from roller_capture.export.sources import AttemptTally, Source, _open_job, find_
 from roller_capture.pool import Job, Workers
 from roller_capture.remote import place
 from roller_capture.remote.elsewhere import Elsewhere
-from roller_capture.runs.books import SampleState
 from tests.remote.conftest import ATTEMPT, RUN, SAMPLE, SAMPLES, Command, Put, tree
 from tests.remote.s3_server import BUCKET, S3Server
-from tests.runs.made_run import MadeRun
+from tests.support.redone import redone_run
 from tests.view.html.page_data import PageData
 
 
@@ -261,7 +260,7 @@ def test_view_shows_why_when_no_attempt_can_be_fetched(
 def test_an_attempt_that_was_made_again_is_told_when_the_newer_one_cannot_be_fetched(
     command: Command, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = run_with_a_sample_made_again(tmp_path / "first", monkeypatch)
+    made = redone_run(tmp_path / "first", monkeypatch)
     server.put({f"runs/first/{name}": body for name, body in tree(made.directory).items()})
     server.hides = lambda key: key.endswith("attempt-0002/calls.jsonl")
     done = command("view", f"{RUN}/samples/again", "--json")
@@ -269,19 +268,10 @@ def test_an_attempt_that_was_made_again_is_told_when_the_newer_one_cannot_be_fet
     assert (done.returncode, older["superseded"], "error" in newer) == (1, True, True)
 
 
-def run_with_a_sample_made_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
-    made = MadeRun(directory, monkeypatch)
-    made.begin()
-    again = made.done("again", state=SampleState.FAILED)
-    entry = made.record(again)
-    again.settle(entry, made.publish(again, entry))
-    return made
-
-
 @pytest.mark.parametrize("below", ["", "/samples/again", "/samples/again/capture"])
 def test_a_sample_that_was_made_again_counts_once(below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the books of the sample that lie there."""
-    made = run_with_a_sample_made_again(tmp_path / "run", monkeypatch)
+    made = redone_run(tmp_path / "run", monkeypatch)
     said = []
     for base in (str(made.directory), f"file://{made.directory}"):
         command = ["export", "har", f"{base}{below}", "--output", str(tmp_path / "a.har"), "--overwrite", "--json"]

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roller_capture.errors import RollerError
-from roller_capture.runs.books import SampleState
 from roller_capture.view.command import view
 from roller_capture.view.html.command import PageRequest, write_html
 from roller_capture.view.overview import HEADER
 from tests.runs.made_run import MadeRun
 from tests.support.forbidden import forbid
 from tests.support.publish import family_attempt, publish_family
+from tests.support.redone import redone_run
 from tests.view.busy_attempt import busy_attempt
 from tests.view.html.page_data import PageData
 from tests.view.published import Record, forge
@@ -389,11 +389,7 @@ def test_a_folder_is_a_table_with_a_line_for_each_attempt(
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeRun:
     """One sample that was made again, one that was not."""
-    made = MadeRun(tmp_path / "run", monkeypatch)
-    made.begin()
-    again = made.done("again", state=SampleState.FAILED)
-    entry = made.record(again)
-    again.settle(entry, made.publish(again, entry))
+    made = redone_run(tmp_path / "run", monkeypatch)
     made.done("once")
     return made
 

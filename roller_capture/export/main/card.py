@@ -22,9 +22,13 @@ configs:
 
 # Main trajectories of agents
 
-{count} conversations of root agents, one a row, exported by roller-capture {version}. A row holds what the last request
-of the conversation held, and the answer to it. What subagents said to themselves is not in it. There is no training
-loss, mask, weight or reward in it. Conversations are as they were: whatever an agent read or printed is in them.
+{count} conversations of root agents, one a row, exported by roller-capture {version}.
+Ends of their runs: {ends}. A run that did not complete is in here like the others, and its rows say it in
+`execution_status`.
+
+A row holds what the last request of the conversation held, and the answer to it. What subagents said to themselves is
+not in it. There is no training loss, mask, weight or reward in it. Conversations are as they were: whatever an agent
+read or printed is in them.
 
 ## Load it
 
@@ -57,14 +61,16 @@ Parquet.""",
 }
 
 
-def sft_card(name: str, file_format: Format, rows: int, left_out: Counter[str]) -> str:
-    """The card of a file of this name; `left_out` counts the attempts without a row by their reason."""
+def sft_card(name: str, file_format: Format, rows: int, ends: str, left_out: Counter[str]) -> str:
+    """The card of a file of this name; `ends` says how many rows are of runs that completed, failed, …, and `left_out`
+    counts the attempts without a row by their reason."""
     reasons = [f"- {count(number, 'attempt')}: {inline(reason)}" for reason, number in left_out.most_common()]
     return _CARD.format(
         file=json.dumps(name),
         features=features(SFT_COLUMNS),
         count=f"{rows:,}",
         version=__version__,
+        ends=ends,
         loader="parquet" if file_format is Format.PARQUET else "json",
         name=name,
         note=_NOTES[file_format],

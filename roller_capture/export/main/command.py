@@ -74,8 +74,8 @@ def export_main(request: MainExport) -> int:
             _write_rows(request, sources, tally, new_writer(stream))
         if tally.exported:
             if is_sft:
-                name, without = request.output.name, tally.without.counts
-                files.write(card, sft_card(name, request.file_format, tally.exported, without))
+                name, ends, without = request.output.name, tally.runs.ends(), tally.without.counts
+                files.write(card, sft_card(name, request.file_format, tally.exported, ends, without))
             files.publish()
     beside = f"; beside it {card.name}" if is_sft else ""
     return tell(
