@@ -47,6 +47,9 @@ class Load:
 
 _ADDED: Final = Floor(1.0, at_least=False, unit=" ms")
 _RATE: Final = Floor(0.8, at_least=True)
+_SESSIONS: Final = 8
+_TOLD: Final = (1, 2, 5, 8)
+"""Sessions of which the size at their end stands in the table."""
 _GROWTH: Final = Floor(10.0, at_least=False, unit=" kB")
 
 _Key = tuple[str, int]
@@ -258,17 +261,18 @@ def _growth_table(upstream: int, options: Options) -> Table:
     calls = options.calls(160)
     table = Table(
         "Proxy: memory over growing sessions",
-        ("proxy", "at start MB", *(f"after {count} MB" for count in (1, 2, 3)), "kB a call, first", "third", "floor"),
+        ("proxy", "at start MB", *(f"after {count} MB" for count in _TOLD), "kB a call, first", "later", "floor"),
         f"Sessions of {calls} calls one after the other, requests of 57 to 700 kB. The first two fill the allocator's "
-        "pools, the third shows what is kept for good.",
+        "pools; the line through the ends of these and the later ones shows what is kept for good.",
     )
     for index, name in enumerate(NAMES):
         with proxy(name, upstream, options.directory / f"growing-{index}") as one:
             start = one.resident()
-            sessions = [asyncio.run(_growing_session(one, calls)) for _ in range(3)]
-        first, *_, last = (1000 * slope(sizes) for sizes in sessions)
-        sizes = [f"{size:.1f}" for size in (start, *(session[-1] for session in sessions))]
-        table.add(name, *sizes, f"{first:.1f}", f"{last:.1f}", _GROWTH.verdict(last) if name == ADDON else "-")
+            sessions = [asyncio.run(_growing_session(one, calls)) for _ in range(_SESSIONS)]
+        ends = [session[-1] for session in sessions]
+        first, later = 1000 * slope(sessions[0]), 1000 * slope(ends[1:]) / calls
+        sizes = [f"{size:.1f}" for size in (start, *(ends[count - 1] for count in _TOLD))]
+        table.add(name, *sizes, f"{first:.1f}", f"{later:.1f}", _GROWTH.verdict(later) if name == ADDON else "-")
     return table
 
 

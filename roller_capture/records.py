@@ -354,7 +354,10 @@ class Capabilities(Record):
     """What this harness, as it was run, can show at all."""
 
     subtasks: SubtaskSupport
-    identity: list[str] = Field(description="the fields that may prove an identity, strongest first")
+    identity: list[str] = Field(description="the fields by which the native logs tell owners, strongest first")
+    native_id_headers: list[str] | None = Field(
+        default=None, description="the request headers that native_identity is taken from; left out by earlier versions"
+    )
     native_output_coverage: NativeOutputCoverage
 
 

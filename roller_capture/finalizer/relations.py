@@ -64,6 +64,8 @@ class ParentCalls:
         self._calls = calls
         self._identities = identities
         for index, call in enumerate(calls):
+            if call.recorded.foreign_credential:  # no agent of this run made it
+                continue
             for ref in call.response.tool_refs:
                 if ref.tool_call_id is not None:
                     self._by_tool_id.setdefault(ref.tool_call_id, []).append((index, ref))
@@ -91,8 +93,10 @@ class ParentCalls:
         return not known or response_id == relation.parent_output_id
 
     def _may_own(self, index: int, parent_key: str | None) -> bool:
-        owner = self._identities[index].participant_key
-        return owner is None or owner == parent_key
+        identity = self._identities[index]
+        if identity.participant_key is None:
+            return not identity.candidates or parent_key in identity.candidates
+        return identity.participant_key == parent_key
 
 
 class RelationWriter:

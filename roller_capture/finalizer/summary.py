@@ -11,6 +11,7 @@ from roller_capture.vocabulary import ExportStatus, IdentityStatus
 from roller_capture.working_files import AttemptFault
 
 _MOST_ERRORS_OF_A_CODE: Final = 50
+_RESPONSE_ID: Final = "response_id"
 
 
 def aggregate(faults: Iterable[AttemptFault]) -> list[AttemptError]:
@@ -52,11 +53,16 @@ def participants(
 
 
 def capabilities(native: NativeCapture, coverage: NativeOutputCoverage) -> Capabilities:
-    """What this harness, as it was run, can show."""
-    fields = [f"header:{item.header}" for item in native.identity_fields]
-    if not native.coverage.within_participant:  # what each session counts for itself proves nobody's identity
-        fields.insert(0, coverage.key)
-    return Capabilities(subtasks=native.subtasks, identity=list(dict.fromkeys(fields)), native_output_coverage=coverage)
+    """What this harness, as it was run, can show: by which fields its logs tell owners, the provider's own id first."""
+    fields = {claim.field for claim in native.identity_claims}
+    for claim in native.absent_header_claims:
+        fields |= {f"header:{name}" for name in (claim.header, *(name for name, _ in claim.required))}
+    return Capabilities(
+        subtasks=native.subtasks,
+        identity=sorted(fields, key=lambda name: (name != _RESPONSE_ID, name)),
+        native_id_headers=list(dict.fromkeys(item.header for item in native.identity_fields)),
+        native_output_coverage=coverage,
+    )
 
 
 def counts(judged: Sequence[JudgedCall], relations: Counter[str], participants: int) -> Counts:

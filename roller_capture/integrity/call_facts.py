@@ -25,14 +25,17 @@ class CallFacts(NamedTuple):
     native_ids: Mapping[str, str]
     logs: frozenset[str]
     """The native logs that its evidence names."""
+    proofs: frozenset[str]
+    """The fields that its evidence names."""
     answers_by_id: bool
     """Its owner's log knows its response id, which then is its `message_id` too, whatever its headers say."""
 
 
 def identity_headers(manifest: Mapping[str, Any]) -> list[str]:
-    """The request headers that may prove an identity, as the manifest says."""
-    fields = manifest["capabilities"]["identity"]
-    return [name.removeprefix(HEADER) for name in fields if name.startswith(HEADER)]
+    """The request headers that native ids come from or owners are told by, as the manifest says."""
+    capabilities = manifest["capabilities"]
+    named = [name.removeprefix(HEADER) for name in capabilities["identity"] if name.startswith(HEADER)]
+    return list(dict.fromkeys([*capabilities.get("native_id_headers", ()), *named]))
 
 
 def facts_of(call: Mapping[str, Any], line: int, headers: Sequence[str]) -> CallFacts:
@@ -53,5 +56,6 @@ def facts_of(call: Mapping[str, Any], line: int, headers: Sequence[str]) -> Call
         {name: frozenset(sent[name]) for name in headers if sent.get(name)},
         {name: value for name, value in identity.items() if name not in left_out and value is not None},
         frozenset(one["source"] for one in identity["evidence"] if one["source"] is not None),
+        frozenset(one["name"] for one in identity["evidence"]),
         by_id,
     )

@@ -38,16 +38,38 @@ _OF_THE_WHOLE: Final = _ONE | {StatusReason.COVERAGE_INCOMPLETE, StatusReason.ER
 
 def check_coverage(manifest: Record, seen: Seen) -> Iterator[Finding]:
     """Coverage, lifecycle and reasons of a manifest that the finalizer wrote."""
-    yield from (Finding(MANIFEST, text) for text in _fields(manifest))
+    yield from (Finding(MANIFEST, text) for text in _fields(manifest, seen))
     coverage = manifest["capabilities"]["native_output_coverage"]
     yield from (Finding(MANIFEST, f"native_output_coverage: {text}") for text in _coverage(coverage, seen))
     yield from (Finding(MANIFEST, f"lifecycle: {text}") for text in _lifecycle(manifest))
     yield from (Finding(MANIFEST, text) for text in _reasons(manifest, coverage))
 
 
-def _fields(manifest: Record) -> Iterator[str]:
-    """The key of coverage is the strongest identity field, unless it is what each session counts for itself; the others
-    are headers, and none is named twice."""
+def _fields(manifest: Record, seen: Seen) -> Iterator[str]:
+    """The fields by which owners are told: in order, each once, and every one that a call's evidence names. Each header
+    among them is a native id too."""
+    capabilities = manifest["capabilities"]
+    if "native_id_headers" not in capabilities:
+        yield from _fields_with_key(manifest)
+        return
+    fields = capabilities["identity"]
+    if fields != sorted(set(fields), key=lambda name: (name != RESPONSE_ID, name)):
+        yield "capabilities.identity names a field twice, or not in the order of its strength"
+    headers = {f"{HEADER}{name}" for name in capabilities["native_id_headers"]}
+    for name in fields:
+        if name != RESPONSE_ID and not name.startswith(_CONTEXT) and name not in headers:
+            yield f"capabilities.identity has {name}, which is no native id of a call"
+    coverage = capabilities["native_output_coverage"]
+    key = coverage["key"]
+    if coverage["expected"] and not key.startswith(_CONTEXT) and key not in headers.union(fields):
+        yield f"native outputs are compared by {key}, which is no native id of a call"
+    for name in sorted(frozenset().union(*(call.proofs for call in seen.calls)) - set(fields)):
+        yield f"a call's evidence is {name}, which capabilities.identity does not have"
+
+
+def _fields_with_key(manifest: Record) -> Iterator[str]:
+    """Of earlier versions: coverage's key is the strongest identity field, unless each session counts it for itself;
+    the others are headers, and none is named twice."""
     fields = manifest["capabilities"]["identity"]
     key = manifest["capabilities"]["native_output_coverage"]["key"]
     told = fields if key.startswith(_CONTEXT) and key not in fields else fields[1:]

@@ -75,6 +75,17 @@ def test_a_family_is_published_complete(tmp_path: Path, monkeypatch: pytest.Monk
     assert validate_attempt(tmp_path, deep=True) == []
 
 
+def test_the_manifest_says_by_which_fields_owners_were_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the adapter's claims; headers that only carry a native id stand apart."""
+    claims = (*family_capture().identity_claims, IdentityClaim("context:/user", "u", "root", evidence()))
+    capture = dataclasses.replace(family_capture(), identity_claims=claims, absent_header_claims=())
+    use_capture(monkeypatch, capture)
+    manifest = finalize_attempt(family_attempt(tmp_path).build(), FinalizeRequest()).manifest
+    told = {claim.field for claim in claims}
+    assert manifest["capabilities"]["identity"] == ["response_id", *sorted(told - {"response_id"})]
+    assert manifest["capabilities"]["native_id_headers"] == [item.header for item in capture.identity_fields]
+
+
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "compressed"])
 def test_the_check_before_publication_knows_where_each_line_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool

@@ -45,6 +45,9 @@ NOTED = {TEXTS: (HeldText("/m/1", "d1"),)}
 
 
 def owned(key: str | None) -> Identity:
+    """Several keys are the candidates of an ambiguous call."""
+    if key is not None and "|" in key:
+        return Identity(IdentityStatus.AMBIGUOUS, None, tuple(key.split("|")), ())
     return Identity(IdentityStatus.RESOLVED if key else IdentityStatus.UNATTRIBUTED, key, (), ())
 
 
@@ -91,6 +94,33 @@ def holding(response_id: str | None = None, **request: Any) -> SurveyedCall:
             [(None, surveyed("m", tools=(("t1", "Agent"),)))],
             "call_0",
             id="an unattributed call with the id",
+        ),
+        pytest.param(
+            delivered("c", "t1"),
+            [(None, surveyed("m", tools=(("t1", "Agent"),), recorded={"foreign_credential": True}))],
+            None,
+            id="a call with another credential than this run's",
+        ),
+        pytest.param(
+            delivered("c", "t1"),
+            [
+                ("root", surveyed("m1", tools=(("t1", "Agent"),))),
+                (None, surveyed("m2", tools=(("t1", "Agent"),), recorded={"foreign_credential": True})),
+            ],
+            "call_0",
+            id="the id again, in a call with another credential",
+        ),
+        pytest.param(
+            delivered("c", "t1"),
+            [("root|c", surveyed("m", tools=(("t1", "Agent"),)))],
+            "call_0",
+            id="an ambiguous call that may be the parent's",
+        ),
+        pytest.param(
+            delivered("c", "t1"),
+            [("c|g", surveyed("m", tools=(("t1", "Agent"),)))],
+            None,
+            id="an ambiguous call that cannot be the parent's",
         ),
         pytest.param(
             delivered("c", "t1"),

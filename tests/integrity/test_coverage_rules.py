@@ -11,7 +11,14 @@ from roller_capture.integrity.coverage import check_coverage
 from roller_capture.integrity.records import Seen
 
 
-def call(number: int, *, completed: bool = True, response_id: str | None = "same", **headers: str) -> CallFacts:
+def call(
+    number: int,
+    *,
+    completed: bool = True,
+    response_id: str | None = "same",
+    proofs: frozenset[str] = frozenset(),
+    **headers: str,
+) -> CallFacts:
     """Of participant `p`; its response id is its number, unless it has another or none."""
     return CallFacts(
         number,
@@ -24,6 +31,7 @@ def call(number: int, *, completed: bool = True, response_id: str | None = "same
         {name.replace("_", "-"): frozenset({value}) for name, value in headers.items()},
         {},
         frozenset(),
+        proofs,
         True,
     )
 
@@ -153,6 +161,27 @@ def test_members_of_the_manifest_that_contradict_each_other(change: Change) -> N
     changed = copy.deepcopy(document)
     change(changed)
     assert found(changed, call(1)) != []
+
+
+@pytest.mark.parametrize(
+    ("identity", "headers", "told"),
+    [
+        (["response_id", "context:/user", "header:x-session"], ["x-session", "x-run"], None),
+        (["response_id", "context:/user"], [], None),
+        (["context:/user", "response_id"], [], "in the order"),
+        (["response_id", "response_id", "context:/user"], [], "twice"),
+        (["response_id", "context:/user", "header:x-session"], ["x-run"], "header:x-session"),
+        (["response_id", "context:/user", "model"], ["x-run"], "has model"),
+        (["response_id"], ["x-session"], "evidence is context:/user"),
+        (["context:/user"], ["x-session"], "compared by response_id"),
+    ],
+)
+def test_the_fields_that_tell_owners(identity: list[str], headers: list[str], told: str | None) -> None:
+    """In order, each once, each something that calls have; and none is missing that a call was attributed by."""
+    document = manifest({"expected": 1, "observed": 1})
+    document["capabilities"].update(identity=identity, native_id_headers=headers)
+    messages = found(document, call(1, proofs=frozenset({"context:/user"})))
+    assert [told is not None and told in message for message in messages] == ([] if told is None else [True]), messages
 
 
 def test_lifecycles_that_follow_from_what_the_harness_can_do() -> None:

@@ -57,6 +57,7 @@ FREE = frozenset(
         "manifest.json capabilities/native_output_coverage/protocol_count/name",
         "manifest.json capabilities/native_output_coverage/protocol_count/observed",
         "manifest.json capabilities/native_output_coverage/strength",
+        "manifest.json capabilities/native_id_headers",
         "manifest.json capabilities/subtasks",
         "manifest.json participants/*/execution_status",
         "manifest.json participants/*/native_ids",

@@ -1,6 +1,7 @@
 """The truth table of design section 5, row by row, from wire bytes to statuses, blockers and errors."""
 
 import gzip
+import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -45,6 +46,14 @@ def responses(word: str, **members: Any) -> bytes:
     return sse({"type": f"response.{word}", "response": response})
 
 
+def amazon(*payloads: bytes) -> bytes:
+    """Amazon's binary event stream: lengths and a checksum before the headers of each message, and one behind it."""
+    return b"".join(
+        struct.pack(">III", 32 + len(data), 16, 0) + b"\x0b:event-type\x07\0\x01c" + data + b"\0\0\0\0"
+        for data in payloads
+    )
+
+
 CALL = [{"index": 0, "id": "call_1", "function": {"name": "f", "arguments": "{}"}}]
 WHOLE = wire(ANTHROPIC, "text.sse")
 HALF = WHOLE[: len(WHOLE) // 2]
@@ -64,6 +73,9 @@ ROWS: dict[str, Row] = {
     "service breaks off behind the marker": Row(ANTHROPIC, WHOLE, COMPLETED, COMPLETE, [], options=CUT),
     "client leaves behind the marker, inside the coding": Row(
         ANTHROPIC, gzip.compress(WHOLE)[:-4], COMPLETED, COMPLETE, [], options=LEFT | {"content_encoding": "gzip"}
+    ),
+    "what stopped it, beside the finish word": Row(
+        CHAT, chat("stop").replace(b'"index"', b'"matched_stop": 128009, "index"'), COMPLETED, COMPLETE, []
     ),
     # finish words
     **{f"anthropic {word}": Row(ANTHROPIC, anthropic(word), COMPLETED, COMPLETE, []) for word in NO_BLOCKER},
@@ -220,6 +232,25 @@ ROWS: dict[str, Row] = {
     ),
     "text with 200": Row(CHAT, b"no healthy upstream", FAILED, COMPLETE, [NOT_COMPLETED], ["response_unparseable"]),
     "binary with 200": Row(CHAT, b"\0\0\0\x8c\x07:binary", FAILED, COMPLETE, [NOT_COMPLETED], ["response_unparseable"]),
+    # what other services answer with, on an endpoint that should not
+    "amazon's event stream": Row(
+        ANTHROPIC,
+        amazon(b'{"bytes":"eyJ0eXBlIjoibWVzc2FnZV9zdG9wIn0="}', b"{}"),
+        FAILED,
+        COMPLETE,
+        [NOT_COMPLETED],
+        ["response_unparseable"],
+        {"content_type": "application/vnd.amazon.eventstream"},
+    ),
+    "json lines": Row(
+        CHAT,
+        b'{"message":{"content":"a"},"done":false}\n{"message":{"content":""},"done":true}\n',
+        INTERRUPTED,
+        PARTIAL,
+        [INCOMPLETE],
+        ["terminal_marker_missing"],
+        {"content_type": "application/x-ndjson"},
+    ),
     "json array with 200": Row(RESPONSES, b"[]", FAILED, COMPLETE, [NOT_COMPLETED], ["response_unparseable"]),
     "another json with 200": Row(
         RESPONSES, b'{"models":[]}', FAILED, COMPLETE, [NOT_COMPLETED], ["response_unparseable"]
