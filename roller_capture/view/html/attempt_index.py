@@ -14,6 +14,7 @@ from roller_capture.view.attempt import Attempt, Call, finding_lines
 from roller_capture.view.family import Agent, Family
 from roller_capture.view.gaps import Gap
 from roller_capture.view.html.prices import Prices
+from roller_capture.view.html.time_scale import time_scale
 from roller_capture.view.overview import summary_document
 from roller_capture.view.provider_words import Tokens
 from roller_capture.view.relations import RelationWords
@@ -70,6 +71,7 @@ class _Index:
 
     def document(self, gaps: Sequence[Gap]) -> Document:
         attempt, family = self._attempt, self._family
+        calls = [self._call(call) for call in attempt.calls]
         return {
             **{name: attempt.manifest[name] for name in _MEMBERS},
             "path": named(attempt.path),
@@ -85,7 +87,8 @@ class _Index:
             "top": [self._agent_places[agent.participant_id] for agent in family.top],
             "unowned": self._calls(call.call_id for call in family.unowned),
             "agents": [self._agent(agent) for agent in family.agents.values()],
-            "calls": [self._call(call) for call in attempt.calls],
+            "calls": calls,
+            "stretches": time_scale((call["start"], call["ms"] or 0) for call in calls if call["start"] is not None),
             "relations": [self._relation(relation) for relation in attempt.relations],
         }
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from roller_capture.view.html.page import PageWriter
 from roller_capture.view.html.previews import preview
 from roller_capture.view.html.prices import Prices, read_prices
 from roller_capture.view.overview import find_shown, find_superseded, summary_document
+from roller_capture.vocabulary import ExecutionStatus, Role
 
 MOST_ATTEMPTS: Final = 100
 """Above this many attempts each gets a page of its own."""
@@ -167,10 +169,21 @@ class _Pages:
             "number": number,
             **summary_document(attempt, is_superseded=path in self._found.older),
             "activity": activity(index),
+            "troubles": _troubles(index),
             "cost": sum(known) if known else None,
             "unpriced": len(costs) - len(known),
             "currency": index["currency"],
         }
+
+
+def _troubles(index: Document) -> list[tuple[str, str, int]]:
+    """What did not end well beside the run itself: agents and calls, by status."""
+    children = [agent["status"] for agent in index["agents"] if agent["role"] != Role.ROOT]
+    found: list[tuple[str, str, int]] = []
+    for kind, statuses in (("agent", children), ("call", [call["status"] for call in index["calls"]])):
+        counted = Counter(status for status in statuses if status != ExecutionStatus.COMPLETED)
+        found += [(kind, status, times) for status, times in sorted(counted.items())]
+    return found
 
 
 def _unusable(request: PageRequest, path: Path, error: RollerError) -> Document:

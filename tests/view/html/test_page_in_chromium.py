@@ -1,6 +1,7 @@
 """The page as a person uses it: by clicks and keys, in a real browser, with friendly and with hostile content."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.support.publish import publish_family
 from tests.view.busy_attempt import NOTICE, busy_attempt
 from tests.view.html.chromium import chromium, detail, opened, row, rows
 from tests.view.html.hostile import hostile_attempt
-from tests.view.html.sessions import long_attempt, moment
+from tests.view.html.sessions import long_attempt
 from tests.view.published import Record, forge, note_run, without_calls
 
 
@@ -119,6 +120,34 @@ def test_a_call_shows_what_was_added_and_what_came_back(busy: Page) -> None:
     assert "the same prompt" in earlier.inner_text()
 
 
+def test_what_the_cache_gave_is_seen_in_the_tree_and_said_in_the_call(busy: Page) -> None:
+    """#6 sent 5,071 tokens, of which 5,000 came from the cache."""
+    cells = busy.locator("#sheet .row.call .cell.cache")
+    titles = [cell.get_attribute("title") for cell in cells.all()]
+    assert [title for title in titles if title] == ["99 % of the input from the cache"]
+    row(busy, "#6").click()
+    facts = dict(fact.split("\n") for fact in busy.locator("#detail .grid > div").all_inner_texts())
+    assert facts.keys() >= {"model", "input", "output", "started", "took", "http", "request"}
+    assert (facts["cache read"], facts["cache written"], facts["from the cache"]) == ("5,000", "70", "99 %")
+
+
+def test_what_a_compaction_took_away_is_said(browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compact(calls: list[Record]) -> None:
+        said = [{"role": "user", "content": f"message {number}"} for number in range(4)]
+        calls[0]["context"] = {"system": "before", "messages": said}
+        calls[2]["context"] = {"system": "after", "messages": [said[0], {"role": "user", "content": "the summary"}]}
+
+    attempt = pages.folder / "compacted"
+    publish_family(attempt, monkeypatch)
+    with opened(browser, pages.write(forge(attempt, calls=compact), "compacted.html"), "#0/c2") as page:
+        assert page.locator(".changes").inner_text().split(". ") == [
+            "3 messages of #1 are not in this request any more",
+            "Not as in #1: system.",
+        ]
+        expect(page.locator("#detail .messages .message")).to_have_count(1)
+        assert "the summary" in detail(page)
+
+
 def test_a_failed_call_says_why(busy: Page) -> None:
     row(busy, "#7").click()
     text = detail(busy)
@@ -158,6 +187,14 @@ def test_search_finds_texts_names_and_ids_and_leads_to_them(busy: Page) -> None:
     busy.keyboard.press("Enter")
     expect(busy.locator(".flash")).to_contain_text(NOTICE)
     assert busy.evaluate("[...CSS.highlights.get('found')].map(range => range.toString())") == [NOTICE]
+    busy.fill("#query", "done")
+    places = busy.locator("#found .hit")
+    expect(places.nth(2)).to_be_visible()
+    busy.locator("#query").blur()
+    for keys, place in ((("n", "n"), 1), (("n",), 2), (("p",), 1)):
+        for key in keys:
+            busy.keyboard.press(key)
+        expect(places.nth(place)).to_have_class(re.compile("selected"))
     busy.fill("#query", "CCCC00000000")
     expect(busy.locator("#found .hit").first).to_contain_text("child cccc000000000004")
     busy.fill("#query", "529")
@@ -334,6 +371,13 @@ def test_numbers_keep_their_spelling_and_costs_are_shown(
         expect(parameters).to_contain_text("1.0")
         assert "11.0000 EUR" in detail(page)
         assert "33.0000 EUR" in page.locator("#chips").inner_text()
+        assert page.locator("#row-c0 .cell.cost").inner_text() == "11.00"
+    run = pages.folder / "priced"
+    for name in ("one", "two"):
+        publish_family(run / name, monkeypatch)
+    with opened(browser, pages.write(run, "priced.html", prices)) as page:
+        heads = page.locator(".runs th").all_inner_texts()
+        assert page.locator(".runs tbody td").nth(heads.index("cost")).inner_text() == "33.0000 EUR"
 
 
 def test_a_run_is_a_table_that_leads_to_its_attempts(
@@ -347,6 +391,13 @@ def test_a_run_is_a_table_that_leads_to_its_attempts(
             "busy · attempt-0001",
             "small · attempt-0001",
         ]
+        heads = page.locator(".runs th").all_inner_texts()
+        assert "harness" not in heads  # all have the same: it stands above
+        assert page.locator("#detail .grid > div").first.inner_text().split("\n") == ["harness", "claude-code 2.1.332"]
+        cells = dict(zip(heads, lines.first.locator("td").all_inner_texts(), strict=True))
+        assert [cells[name] for name in ("agents", "calls", "exportable")] == ["6", "12", "9"]
+        assert cells["remarks"].startswith("1 agent failed, 1 agent interrupted, 1 call failed, identity ambiguous (1)")
+        assert lines.nth(1).locator("td").last.inner_text().strip() == ""
         page.fill("#query", "partial")
         expect(lines).to_have_count(1)
         page.get_by_role("link", name="busy · attempt-0001").click()
@@ -365,6 +416,18 @@ def test_a_run_is_a_table_that_leads_to_its_attempts(
         ]
         page.keyboard.press("u")
         expect(page.locator(".runs tbody tr")).to_have_count(2)
+        for key in ("ArrowDown", "j", "ArrowUp", "ArrowUp", "ArrowDown"):
+            page.keyboard.press(key)
+        expect(page.locator(".runs a").nth(1)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#home")).to_have_text("run / small · attempt-0001")
+        page.keyboard.press("u")
+        page.keyboard.press("/")
+        page.keyboard.type("small")
+        page.keyboard.press("Enter")  # at once
+        expect(lines).to_have_count(1)
+        page.keyboard.press("Enter")
+        expect(page.locator("#home")).to_have_text("run / small · attempt-0001")
 
 
 def test_a_list_of_pages_leads_to_each_and_back(
@@ -405,7 +468,7 @@ def test_a_run_counts_what_failed_and_leaves_out_what_was_made_again(
     note_run(run.attempt("bad"), exit_codes=[3], stderr_tail="boom: no way")
     with opened(browser, pages.write(run.directory, "again.html")) as page:
         facts = page.locator("#detail .grid > div").all_inner_texts()
-        assert [fact.split("\n") for fact in facts[:4]] == [
+        assert [fact.split("\n") for fact in facts[1:5]] == [
             ["run completed", "1"],
             ["run failed", "1"],
             ["capture complete", "2"],
@@ -459,38 +522,3 @@ def test_everything_has_room(browser: Browser, pages: Pages, width: int) -> None
         assert left is not None
         assert lane is not None
         assert left["x"] + left["width"] - 20 < lane["x"] + lane["width"] <= left["x"] + left["width"] - 8
-
-
-PAINTED = """canvas => {
-    const {data} = canvas.getContext('2d').getImageData(0, canvas.height / 2, canvas.width, 1);
-    const blue = [...Array(canvas.width).keys()].filter(x => data[4 * x + 2] - data[4 * x] > 15);
-    return [blue.length / canvas.width, canvas.width - blue.at(-1)];
-}"""
-
-
-@pytest.mark.parametrize("unit", [0.001, 1])
-def test_a_pause_is_drawn_narrow_however_short_the_session_is(
-    browser: Browser, pages: Pages, monkeypatch: pytest.MonkeyPatch, unit: float
-) -> None:
-    """Two turns of 15 milliseconds, or seconds, with a long pause; a call without duration at the end is seen too."""
-
-    def at(call: Record, start: float, end: float) -> None:
-        call["timing"] |= {
-            "request_start": moment(start * unit),
-            "end": moment(end * unit),
-            "first_byte_ms": None,
-            "duration_ms": (end - start) * unit * 1000,
-        }
-
-    def two_turns(calls: list[Record]) -> None:
-        at(calls[0], 0, 15)
-        at(calls[1], 1800, 1800)
-        at(calls[2], 1785, 1800)
-
-    attempt = pages.folder / f"pause-{unit}"
-    publish_family(attempt, monkeypatch)
-    with opened(browser, pages.write(forge(attempt, calls=two_turns), f"pause-{unit}.html")) as page:
-        share, _ = page.locator("#row-a0 canvas").evaluate(PAINTED)
-        assert share > 0.9
-        _, from_the_end = page.locator("#row-c1 canvas").evaluate(PAINTED)
-        assert from_the_end <= 10

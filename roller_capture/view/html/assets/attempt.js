@@ -4,7 +4,7 @@ class Attempt {
   constructor(index, pieces) {
     Object.assign(this, index);
     this.pieces = pieces;
-    this.scale = new TimeScale(this.calls);
+    this.scale = new TimeScale(this.stretches);
     this.lists = new Map();
     this.heldBy = new Map();
     this.madeBy = new Map();

@@ -26,6 +26,7 @@ class App {
     this.search = new Search(this);
     this.attempts = new Map();
     this.shown = 0;
+    this.waiting = null;
   }
 
   get isRun() {
@@ -160,6 +161,13 @@ class App {
     this.outline.select(this.selected);
   }
 
+  // In the table of a run the keys move the focus; Enter then follows the link, as everywhere.
+  moveInRun(step) {
+    const links = [...document.querySelectorAll(".runs a")];
+    const next = Math.max(0, Math.min(links.length - 1, links.indexOf(document.activeElement) + step));
+    links[next]?.focus();
+  }
+
   move(step) {
     if (this.search.isOpen) {
       this.search.go(this.search.at + step);
@@ -245,15 +253,20 @@ class App {
 
   keyInField(event) {
     const steps = { Enter: event.shiftKey ? -1 : 1, ArrowDown: 1, ArrowUp: -1 };
-    if (!this.attempt || !(event.key in steps) || !this.search.isOpen) return;
+    if (!(event.key in steps) || (this.attempt && !this.search.isOpen)) return;
     event.preventDefault();
-    this.search.go(this.search.at + steps[event.key]);
+    if (this.attempt) this.search.go(this.search.at + steps[event.key]);
+    else {
+      this.lookNow();
+      this.moveInRun(1);
+    }
   }
 
   // True where the key meant something.
   runKey(event) {
     const always = { "?": () => this.showKeys(), "/": () => byId("query").focus(), t: () => this.setTheme(), u: () => this.isRun && (location.hash = "") };
     const inDetail = byId("detail").contains(event.target);
+    const inRun = { j: () => this.moveInRun(1), k: () => this.moveInRun(-1), ArrowDown: () => this.moveInRun(1), ArrowUp: () => this.moveInRun(-1) };
     const inAttempt = {
       j: () => this.move(1),
       k: () => this.move(-1),
@@ -280,7 +293,8 @@ class App {
       Enter: () => byId("detail").focus(),
     };
     if (byId("keys").open) return false;
-    const action = always[event.key] ?? (this.attempt ? inAttempt[event.key] ?? (inDetail || (event.key === "Enter" && event.target instanceof HTMLButtonElement) ? undefined : inRows[event.key]) : undefined);
+    const isTaken = inDetail || (event.key === "Enter" && event.target instanceof HTMLButtonElement);
+    const action = always[event.key] ?? (this.attempt ? inAttempt[event.key] ?? (isTaken ? undefined : inRows[event.key]) : inRun[event.key]);
     if (!action) return false;
     action();
     return true;
@@ -294,12 +308,19 @@ class App {
     byId("help").addEventListener("click", () => this.showKeys());
     byId("keys").addEventListener("click", () => byId("keys").close());
     byId("home").addEventListener("click", () => (this.isRun ? (location.hash = "") : this.select("overview")));
-    let waiting = null;
-    byId("query").addEventListener("input", (event) => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => this.look(event.target.value), 150);
+    byId("query").addEventListener("input", () => {
+      clearTimeout(this.waiting);
+      this.waiting = setTimeout(() => this.lookNow(), 150);
     });
     this.listenSplit();
+  }
+
+  // What was typed, if it has not been looked for yet.
+  lookNow() {
+    if (this.waiting === null) return;
+    clearTimeout(this.waiting);
+    this.waiting = null;
+    this.look(byId("query").value);
   }
 
   look(query) {

@@ -8,6 +8,7 @@ class Search {
     this.app = app;
     this.turn = 0;
     this.found = [];
+    this.drawn = 0;
     this.at = -1;
   }
 
@@ -16,6 +17,7 @@ class Search {
     const turn = this.turn;
     this.query = query.trim();
     this.found = [];
+    this.drawn = 0;
     this.at = -1;
     if (!this.query) {
       this.close();
@@ -87,11 +89,15 @@ class Search {
     return part ? part[0] : "message";
   }
 
+  // Adds the lines that are not there yet: those that are may be selected, or under the pointer.
   show(note) {
     const box = byId("found");
     const many = this.found.length >= MOST_FOUND ? `the first ${number(MOST_FOUND)} places` : count(this.found.length, "place");
     const head = el("div", "found-head", el("b", "", many), " ", el("span", "faint", note || "↑ ↓ to go through, Esc to close"));
-    fill(box, head, this.found.map((item, place) => this.line(item, place)));
+    if (this.drawn) box.firstElementChild.replaceWith(head);
+    else fill(box, head);
+    append(box, this.found.slice(this.drawn).map((item, place) => this.line(item, this.drawn + place)));
+    this.drawn = this.found.length;
     box.hidden = false;
     byId("rows").hidden = true;
   }

@@ -1,50 +1,11 @@
-// When things ran. A pause that is longer than all that ran together is drawn narrow, so that what did run keeps its
-// room, in a session of milliseconds as in one of hours.
-
-const PAUSE_WIDTH = 0.02;
-const MOST_PAUSES = 0.4; // of the whole, however many they are
+// When things ran, on the line of time that comes with the attempt: long pauses are narrow in it.
 
 class TimeScale {
-  constructor(calls) {
-    const spans = calls
-      .filter((call) => call.start !== null)
-      .map((call) => [call.start, call.start + Math.max(call.ms ?? 0, 1)])
-      .sort((one, other) => one[0] - other[0]);
-    const busy = [];
-    for (const [start, end] of spans) {
-      const last = busy[busy.length - 1];
-      if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-      else busy.push([start, end]);
-    }
-    this.isEmpty = !busy.length;
-    this.stretches = this.layOut(busy.length ? busy : [[0, 1]]);
+  constructor(stretches) {
+    this.isEmpty = !stretches.length;
+    this.stretches = this.isEmpty ? [{ start: 0, end: 1, x: 0, width: 1, pause: false }] : stretches;
     this.from = 0;
     this.to = 1;
-  }
-
-  layOut(busy) {
-    const work = busy.reduce((sum, [start, end]) => sum + end - start, 0);
-    const last = busy[busy.length - 1][1];
-    const stretches = [];
-    let [[open]] = busy;
-    busy.forEach(([, end], place) => {
-      const next = busy[place + 1];
-      if (next && next[0] - end > work) {
-        stretches.push({ start: open, end, pause: false }, { start: end, end: next[0], pause: true });
-        open = next[0];
-      }
-    });
-    stretches.push({ start: open, end: last, pause: false });
-    const pauses = stretches.filter((item) => item.pause).length;
-    const pauseWidth = Math.min(PAUSE_WIDTH, MOST_PAUSES / pauses);
-    const shown_ = stretches.reduce((sum, item) => sum + (item.pause ? 0 : item.end - item.start), 0);
-    let x = 0;
-    for (const item of stretches) {
-      const width = item.pause ? pauseWidth : ((item.end - item.start) / shown_) * (1 - pauses * pauseWidth);
-      Object.assign(item, { x, width });
-      x += width;
-    }
-    return stretches;
   }
 
   // From milliseconds to 0 … 1 over the whole, then into what is looked at.
