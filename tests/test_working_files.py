@@ -8,7 +8,7 @@ import pytest
 
 from roller_capture.errors import RollerError
 from roller_capture.vocabulary import HttpEnd
-from roller_capture.working_files import body_bytes, body_pieces, read_working_files
+from roller_capture.working_files import body_bytes, body_pieces, read_regular_file, read_working_files
 from tests.support.attempts import AttemptBuilder, message_body, request_body
 
 BODY = request_body({"role": "user", "content": "hi"})
@@ -180,6 +180,35 @@ def test_a_body_is_read_whole_whatever_size_it_was_seen_to_have(tmp_path: Path, 
     body.write_bytes(bytes(range(250)) * 40)
     assert body_bytes(body, size) == body.read_bytes()
     assert b"".join(body_pieces(body, size)) == body.read_bytes()
+
+
+def test_headers_that_calls_have_in_common_are_kept_once(tmp_path: Path) -> None:
+    """The memory of an attempt grows with its calls by what is each one's own."""
+    builder = AttemptBuilder(tmp_path)
+    for number in range(3):
+        builder.call(BODY, message_body(f"msg_{number}"), agent="a1" if number != 1 else "a2")
+    first, second, third = read_working_files(builder.build()).calls
+    same = [one is other for one, other in zip(first.headers, second.headers, strict=True)]
+    assert same == [name != "x-claude-code-agent-id" for name, _ in first.headers]
+    assert second.header_values("x-claude-code-agent-id") == ["a2"]
+    assert third.headers == first.headers
+    assert all(one is other for one, other in zip(first.response_headers, third.response_headers, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "fits"), [(0, 0, True), (5, 5, True), (6, 5, False), (3_000_000, 2**40, True)]
+)
+def test_a_file_is_read_up_to_its_limit_and_makes_room_for_no_more(
+    tmp_path: Path, size: int, limit: int, fits: bool
+) -> None:
+    """A limit far above the machine's memory costs nothing."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * size)
+    if fits:
+        assert read_regular_file(path, limit=limit) == b"x" * size
+    else:
+        with pytest.raises(OSError, match="larger than 5 bytes"):
+            read_regular_file(path, limit=limit)
 
 
 def test_a_body_that_became_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class EventLog:
         self._bodies_are_elsewhere = self._bodies.is_symlink()
         self._faults = faults
         self._sequences: set[int] = set()
+        self._headers_before: dict[str, tuple[str, str]] = {}
         self._named: set[str] = set()
         self.calls: dict[str, RecordedCall] = {}
         self.other_requests: dict[OtherRequestKind, int] = {}
@@ -85,7 +86,7 @@ class EventLog:
         if protocol is None:
             raise _EventError("no known protocol")
         wrong = [name for name, kinds in _MEMBER_TYPES.items() if not isinstance(event.get(name), kinds)]
-        headers = pairs(event.get("headers"))
+        headers = self._headers(event.get("headers"))
         coding = text(event.get("content_encoding"))
         if coding is not None and all(name != "content-encoding" for name, _ in headers):
             wrong.append("content_encoding")  # it is taken from the header, so one of the two is not what it was
@@ -114,6 +115,16 @@ class EventLog:
             request_start=None if event.get("imported") is True else number(event.get("at")),
         )
 
+    def _headers(self, value: object) -> list[tuple[str, str]]:
+        """The pairs; one that a call before had too is the same object, since thousands of calls repeat them."""
+        found = []
+        for pair in pairs(value):
+            before = self._headers_before.get(pair[0])
+            if before != pair:
+                before = self._headers_before[pair[0]] = pair
+            found.append(before)
+        return found
+
     def _request(self, call: RecordedCall, event: dict[str, Any]) -> None:
         call.request_body = self._body(event.get("body"))
         call.request_complete = event.get("complete") is True
@@ -124,7 +135,7 @@ class EventLog:
     def _response_headers(self, call: RecordedCall, event: dict[str, Any]) -> None:
         call.status = integer(event.get("status"))
         call.response_version = text(event.get("http_version"))
-        call.response_headers = pairs(event.get("headers"))
+        call.response_headers = self._headers(event.get("headers"))
         call.response_other_headers = texts(event.get("other_headers"))
         call.response_decoded = event.get("decoded") is True
 

@@ -15,9 +15,12 @@ def read_regular_file(path: Path, *, limit: int) -> bytes:
     """The bytes of a regular file; links, devices and files above `limit` bytes raise `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path.name} is no regular file")
-        data = stream.read(limit + 1)
+        data = stream.read(min(status.st_size, limit) + 1)  # not `limit`, for which room would be made at once
+        while len(data) <= limit and (more := stream.read(_PIECE)):
+            data += more
     if len(data) > limit:
         raise OSError(f"{path.name} is larger than {limit} bytes")
     return data
