@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +54,41 @@ class UsableProbe:
 
     def _is_same(self, item: NotificationItem, held: HeldText) -> bool:
         return held.item_id == item.item_id if item.item_id is not None else held.digest == self.digest
+
+
+class ProbesOfReceivers:
+    """Finds the probes that a request may hold, so that the many calls of an agent with many children are not searched
+    for every one of them."""
+
+    def __init__(self, probes: Iterable[UsableProbe]) -> None:
+        self._of: dict[str | None, list[UsableProbe]] = {}
+        self._by_item: dict[tuple[str | None, str | tuple[str, ...]], list[int]] = {}
+        for probe in probes:
+            receiver = receiver_key(probe.relation)
+            mine = self._of.setdefault(receiver, [])
+            for item in _items(probe):
+                self._by_item.setdefault((receiver, item), []).append(len(mine))
+            mine.append(probe)
+
+    def of(self, receiver: str) -> Sequence[UsableProbe]:
+        """All of a receiver's."""
+        return self._of.get(receiver, ())
+
+    def held_by(self, receiver: str, request: RequestFacts) -> list[UsableProbe]:
+        """Those of a receiver whose item may stand in the request, in their order."""
+        items: list[str | tuple[str, ...]] = [*request.tool_results, *request.notifications]
+        found: set[int] = set()
+        for item in items:
+            found.update(self._by_item.get((receiver, item), ()))
+        return [self._of[receiver][place] for place in sorted(found)]
+
+
+def _items(probe: UsableProbe) -> tuple[str | tuple[str, ...], ...]:
+    """What of a probe is looked for in requests: a tool id, or the texts of a notification in both of its forms."""
+    item = probe.item
+    if isinstance(item, ToolResultItem):
+        return (item.tool_call_id,)
+    return (item.texts, item.later_texts) if item.later_texts else (item.texts,)
 
 
 class ParentCalls:
@@ -130,11 +165,11 @@ class RelationWriter:
 
     def context_relations(self, probes: Sequence[UsableProbe]) -> Iterator[RelationRecord]:
         """One record for each request of the receiver that holds a delivered item, failed and retried calls too."""
-        by_receiver: dict[str, list[UsableProbe]] = {}
-        for probe in probes:
-            by_receiver.setdefault(receiver_key(probe.relation) or "", []).append(probe)
+        waiting = ProbesOfReceivers(probes)
         for index, (call, identity) in enumerate(zip(self._calls, self._identities, strict=True)):
-            for probe in by_receiver.get(identity.participant_key or "", ()):
+            if identity.participant_key is None:
+                continue
+            for probe in waiting.held_by(identity.participant_key, call.request):
                 place = probe.place_in(call.request)
                 if place is not None:
                     yield self._record(probe.relation, _IN_CONTEXT[probe.relation.type], index, place)
@@ -204,11 +239,12 @@ def usable_probes(
     its adapter says it has there.
     """
     uses = Counter(_tool_use(probe) for probe in native.context_probes)
+    answers = _Answers(calls, identities)
     usable: list[UsableProbe] = []
     faults: list[AttemptFault] = []
     for probe in native.context_probes:
         if isinstance(probe.item, NotificationItem) and probe.item.item_id is None:
-            held = _held_by_answer(probe, probe.item, calls, identities)
+            held = answers.holding(probe, probe.item)
             if len(held) == 1:
                 usable.append(UsableProbe(probe.relation, probe.item, held[0].digest))
             else:
@@ -225,14 +261,15 @@ def unclear_places(
     probes: Sequence[UsableProbe], calls: Sequence[SurveyedCall], identities: Sequence[Identity]
 ) -> Iterator[AttemptFault]:
     """A fault for each request of a receiver in which an item stands twice, or that could not be searched for it."""
-    by_receiver: dict[str, list[UsableProbe]] = {}
-    for probe in probes:
-        by_receiver.setdefault(receiver_key(probe.relation) or "", []).append(probe)
+    waiting = ProbesOfReceivers(probes)
     for call, identity in zip(calls, identities, strict=True):
-        for probe in by_receiver.get(identity.participant_key or "", ()):
+        owner = identity.participant_key
+        if owner is None:
+            continue
+        unread = any(error.code is CallErrorCode.CONTEXT_TOO_DEEP for error in call.request.errors)
+        for probe in waiting.of(owner) if unread else waiting.held_by(owner, call.request):
             # Of a notification, only the request that answered it must hold it once; it may be quoted later.
             count = len(probe.places_in(call.request)) if isinstance(probe.item, ToolResultItem) else 0
-            unread = any(error.code is CallErrorCode.CONTEXT_TOO_DEEP for error in call.request.errors)
             if count > 1 or unread:
                 reason = (
                     f"it stands {count} times in one request" if count > 1 else "a request nests too deep to search"
@@ -252,17 +289,31 @@ def _tool_use(probe: ContextProbe) -> tuple[str | None, str, int | None] | None:
     return None
 
 
-def _held_by_answer(
-    probe: ContextProbe, item: NotificationItem, calls: Sequence[SurveyedCall], identities: Sequence[Identity]
-) -> tuple[HeldText, ...]:
-    """Where the notification stands in the first request of the receiver that must hold it."""
-    named = [pair for pair in zip(calls, identities, strict=True) if item.value in pair[0].values(item.field)]
-    if not named or (item.field == "response_id" and len(named) > 1):
-        return ()
-    call, identity = named[0]
-    if identity.participant_key != receiver_key(probe.relation):
-        return ()
-    return call.request.notifications.get(item.texts, ())
+class _Answers:
+    """Finds the calls that a field names, each field read once of every call."""
+
+    def __init__(self, calls: Sequence[SurveyedCall], identities: Sequence[Identity]) -> None:
+        self._calls = calls
+        self._identities = identities
+        self._by_value: dict[str, dict[str, list[int]]] = {}
+
+    def holding(self, probe: ContextProbe, item: NotificationItem) -> tuple[HeldText, ...]:
+        """Where the notification stands in the first request of the receiver that must hold it."""
+        named = self._with(item.field).get(item.value, [])
+        if not named or (item.field == "response_id" and len(named) > 1):
+            return ()
+        if self._identities[named[0]].participant_key != receiver_key(probe.relation):
+            return ()
+        return self._calls[named[0]].request.notifications.get(item.texts, ())
+
+    def _with(self, field: str) -> Mapping[str, list[int]]:
+        if field not in self._by_value:
+            places: dict[str, list[int]] = {}
+            for index, call in enumerate(self._calls):
+                for value in call.values(field):
+                    places.setdefault(value, []).append(index)
+            self._by_value[field] = places
+        return self._by_value[field]
 
 
 def _unproven(probe: ContextProbe, code: AttemptErrorCode, reason: str) -> AttemptFault:

@@ -107,7 +107,7 @@ def _call_errors(call: SurveyedCall, identity: Identity) -> list[CallError]:
             message = "the encoded error body was too large to be checked for credentials, so it was not stored"
         errors.append(CallError(code=CallErrorCode.CREDENTIAL_MASKED, message=message))
     if recorded.foreign_credential:
-        message = "the request did not carry this attempt's credential, so no agent of this run made it"
+        message = "the request did not carry this attempt's credential: nothing shows that an agent of this run made it"
         errors.append(CallError(code=CallErrorCode.FOREIGN_CREDENTIAL, message=message))
     if identity.conflict is not None:
         errors.append(CallError(code=CallErrorCode.IDENTITY_CONFLICT, message=identity.conflict))

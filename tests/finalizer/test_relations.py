@@ -200,6 +200,31 @@ def test_each_later_request_of_the_receiver_that_holds_the_result_is_one_relatio
     assert faults == []
 
 
+def test_a_result_of_an_unknown_receiver_is_in_no_request() -> None:
+    """A call without an owner is not the receiver that nobody knows."""
+    relation = dataclasses.replace(delivered("c", "t1"), parent_key=None)
+    native = native_capture(
+        ROOT, CHILD, relations=(relation,), context_probes=(ContextProbe(relation, ToolResultItem("t1")),)
+    )
+    held = holding("m", tool_results={"t1": ("/messages/1",)})
+    _, in_context, _ = relate(native, (None, held), ("root", held))
+    assert in_context == []
+
+
+def test_requests_that_hold_many_results_give_them_in_the_order_of_the_delegations() -> None:
+    """Whatever the order in which they stand in the request."""
+    children = [participant(f"c{number}", parent="root") for number in range(20)]
+    relations = [delivered(child.key, f"t{number}") for number, child in enumerate(children)]
+    probes = tuple(ContextProbe(relation, ToolResultItem(relation.tool_call_id or "")) for relation in relations)
+    native = native_capture(ROOT, *children, relations=tuple(relations), context_probes=probes)
+    results = {f"t{number}": (f"/messages/{number}",) for number in reversed(range(20))}
+    held = holding("m", tool_results=results)
+    _, in_context, codes = relate(native, ("root", held), ("c3", held), ("root", holding("m2")))
+    assert [item.tool_call_id for item in in_context] == [f"t{number}" for number in range(20)]
+    assert {item.context_call_id for item in in_context} == {"call_0"}
+    assert codes == []
+
+
 def test_a_launch_acknowledgement_in_context_is_never_a_result() -> None:
     """The tool result of a background launch carries only the acknowledgement."""
     native = native_capture(ROOT, CHILD, relations=(ACK,), context_probes=(ContextProbe(ACK, ToolResultItem("t1")),))
