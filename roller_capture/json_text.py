@@ -28,6 +28,8 @@ _OPEN = b"[" * (_ORJSON_DEPTH - MAX_DEPTH)
 _CLOSE = b"]" * (_ORJSON_DEPTH - MAX_DEPTH)
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
 _LONG_DIGITS = b"0" * 19  # 64-bit integers have at most 19 digits, unsigned ones 20
+_LONG_INTEGER = re.compile(rb"(?:\A|[\s,:\[])-?[1-9][0-9]{18,}+(?=[\s,\]}]|\Z)")
+"""Where an integer may stand. Texts hold long runs of digits too, and one that looks like this costs time only."""
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _BOM = b"\xef\xbb\xbf"
 
@@ -62,7 +64,7 @@ def parse(data: bytes, *, exact_numbers: bool = True) -> JsonValue:
     Raises `JsonError` when it is no JSON: also for NaN and Infinity, which Python would accept, and beyond `MAX_DEPTH`.
     """
     data = data.removeprefix(_BOM)
-    if not exact_numbers or _LONG_DIGITS not in data.translate(_DIGITS_AS_ZERO):
+    if not exact_numbers or not _has_long_integer(data):
         try:
             if len(data) <= _COUNTED and data.count(b"[") + data.count(b"{") <= MAX_DEPTH:  # too few to nest deeper
                 return orjson.loads(data)
@@ -71,6 +73,10 @@ def parse(data: bytes, *, exact_numbers: bool = True) -> JsonValue:
         except orjson.JSONDecodeError:
             pass
     return _parse_slowly(data)
+
+
+def _has_long_integer(data: bytes) -> bool:
+    return _LONG_DIGITS in data.translate(_DIGITS_AS_ZERO) and _LONG_INTEGER.search(data) is not None
 
 
 def _unwrapped(value: JsonValue) -> JsonValue:

@@ -24,6 +24,13 @@ from roller_capture.json_text import JsonError, NumberText, RawJson
         (b'{"a":1,"a":2}', b'{"a":2}'),
         (b"[" * 900 + b"]" * 900, b"[" * 900 + b"]" * 900),
         (b"[" + b"9" * 5000 + b"]", b"[" + b"9" * 5000 + b"]"),
+        (b"1234567890123456789012",) * 2,
+        (b"-1234567890123456789012",) * 2,
+        (b'{"a": 1234567890123456789012\n}', b'{"a":1234567890123456789012}'),
+        (
+            b'[0,\t1234567890123456789012 ,"1234567890123456789012"]',
+            b'[0,1234567890123456789012,"1234567890123456789012"]',
+        ),
     ],
 )
 def test_what_the_standard_parsers_refuse_or_change_is_read_and_written_faithfully(text: bytes, written: bytes) -> None:
@@ -70,6 +77,18 @@ def test_nesting_beyond_what_readers_can_read_is_told_apart(text: bytes) -> None
     with pytest.raises(JsonError) as caught:
         json_text.parse(text)
     assert caught.value.too_deep
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"id":"1234567890123456789012"}', b'["a 1234567890123456789012"]', b"[0.1234567890123456789012]", b"[1e-7]"],
+)
+def test_long_digits_that_are_no_integer_do_not_lead_to_the_slow_parser(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a text as large as a context, that would cost ten times as much."""
+    monkeypatch.setattr(json_text, "_parse_slowly", None)
+    assert json_text.parse(text) == json.loads(text)
 
 
 def test_brackets_in_strings_are_no_depth() -> None:

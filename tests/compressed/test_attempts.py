@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from typer.testing import CliRunner
@@ -26,6 +27,7 @@ from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.view.command import view
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
 from tests.collect.rig import Rig
+from tests.export.families import publish_generations
 from tests.integrity.test_validate_attempt import rewrite_manifest
 from tests.runs.made_run import MadeRun, edit
 from tests.support.attempts import AttemptBuilder, native_capture, participant
@@ -122,6 +124,51 @@ def test_view_api_and_export_give_the_same(twins: tuple[Path, Path], tmp_path: P
     stripped = [[{name: row[name] for name in row if name not in own} for row in each] for each in rows]
     assert stripped[0] == stripped[1]
     assert len(rows[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["export", "calls", "--as", "chat"], "rows.jsonl"),
+        (["export", "calls", "--format", "parquet"], "rows.parquet"),
+        (["export", "main"], "main.jsonl"),
+        (["export", "main", "--as", "sft"], "main.jsonl"),
+        (["export", "otel", "--content"], "spans.jsonl"),
+        (["export", "har"], "calls.har"),
+        (["export", "atif"], "trajectory.json"),
+        (["view", "--html"], "page.html"),
+        (["view", "--json"], None),
+        (["validate", "--deep", "--json"], None),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
+)
+def test_every_reader_takes_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], output: str | None
+) -> None:
+    """Read in the same place, each gives the same, but for the manifest's hash and the name of the file of calls."""
+    given = []
+    for compress in (False, True):
+        attempt = publish_generations(tmp_path / "attempt", monkeypatch, compress=compress)
+        assert (attempt / ZST).exists() is compress
+        digest = hashlib.sha256((attempt / "manifest.json").read_bytes()).hexdigest()
+        file = None if output is None else tmp_path / output
+        named = [] if file is None else [str(file)] if arguments[-1] == "--html" else ["--output", str(file)]
+        result = CliRunner().invoke(app, [*arguments, *named, str(attempt)])
+        assert result.exit_code == 0, result.output
+        data = result.stdout.encode() if file is None else file.read_bytes()
+        if output is None or not output.endswith((".parquet", ".html")):
+            data = data.replace(digest.encode(), b"DIGEST")
+        given.append(rows_of(file) if output == "rows.parquet" and file is not None else data)
+        shutil.rmtree(attempt)
+        for left in tmp_path.glob(f"{output}*"):
+            left.unlink()
+    assert given[0] == given[1]
+    assert given[0]
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(file).drop_columns(["manifest_sha256"]).to_pylist()
+    return rows
 
 
 def test_contexts_may_be_asked_for_in_any_order(packed: Path) -> None:

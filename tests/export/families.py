@@ -83,6 +83,7 @@ def publish(
     status: ExecutionStatus = ExecutionStatus.COMPLETED,
     capture_id: str = "cap_abcdefghij0123456789",
     harness: str = "claude-code",
+    compress: bool = False,
     **native_members: Any,
 ) -> Path:
     """An attempt with these (owner, request, response, options) and, but for the root, `parents` of the agents."""
@@ -108,7 +109,8 @@ def publish(
         **native_members,
     )
     monkeypatch.setattr(finalize_attempt, "find_adapter", lambda _name: lambda _source: native)
-    finalize_attempt.finalize_attempt(directory, FinalizeRequest(debug_retention=debug, execution_status=status))
+    request = FinalizeRequest(debug_retention=debug, execution_status=status, compress=compress)
+    finalize_attempt.finalize_attempt(directory, request)
     return directory
 
 

@@ -113,7 +113,10 @@ def cluster(pool: Pool) -> str:
     return str(ray.get_runtime_context().gcs_address)
 
 
-def test_the_commands_do_the_same_on_a_cluster(recorded: Path, cluster: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [(), ("--compress",)], ids=["plain", "compressed"])
+def test_the_commands_do_the_same_on_a_cluster(
+    recorded: Path, cluster: str, tmp_path: Path, form: tuple[str, ...]
+) -> None:
     """Published files and books, findings, and rows: byte for byte."""
     engine = ("--engine", "ray", "--address", cluster, "--jobs", "2")
     results = []
@@ -121,7 +124,7 @@ def test_the_commands_do_the_same_on_a_cluster(recorded: Path, cluster: str, tmp
         run, output = tmp_path / "run", tmp_path / "rows.jsonl"
         shutil.copytree(recorded, run)
         (attempts(run)[5] / "foreign").write_text("")
-        said = [command("finalize", run, *options), command("validate", run, *options)]
+        said = [command("finalize", run, *form, *options), command("validate", run, *options)]
         said.append(command("export", "calls", run, "--output", output, *options))
         assert output.exists(), said[-1].stderr
         results.append(([(one.returncode, one.stdout, one.stderr) for one in said], tree(run), output.read_bytes()))

@@ -46,6 +46,28 @@ def test_a_run_is_published_with_the_same_bytes(
     assert server.changes == []
 
 
+def test_compressed_calls_are_published_and_read_there_as_here(
+    command: Command, server: S3Server, in_bucket: Put, recorded: Path, tmp_path: Path
+) -> None:
+    """By every kind of command, byte for byte."""
+    in_bucket(recorded)
+    here = tmp_path / "first"
+    shutil.copytree(recorded, here)
+    for run in (RUN, str(here)):
+        assert command("finalize", run, "--compress").returncode == 0
+    assert in_run(server) == tree(here)
+    assert f"{ATTEMPT}/calls.jsonl.zst" in tree(here)
+    given = []
+    for run in (RUN, str(here)):
+        output = tmp_path / "rows.jsonl"
+        said = [command("validate", run, "--deep"), command("export", "calls", run, "--output", output)]
+        given.append(([one.returncode for one in said], output.read_bytes()))
+        for left in tmp_path.glob("rows.jsonl*"):
+            left.unlink()
+    assert given[0] == given[1]
+    assert given[0][0] == [0, 0]
+
+
 def test_a_sample_may_be_called_as_the_folder_of_working_files(
     command: Command, server: S3Server, recorded: Path
 ) -> None:
