@@ -11,6 +11,7 @@ from benchmarks.report import Table
 from benchmarks.sessions import Shape, clone, record_session
 
 _SPEED: Final = Floor(0.5, at_least=True)
+_A_CALL: Final = Floor(1.0, at_least=False, unit=" ms")
 _MEGABYTE: Final = 1e6
 
 
@@ -33,15 +34,17 @@ def run(options: Options) -> list[Table]:
             "session",
             "finalize MB/s",
             "unavoidable MB/s",
-            "ms per call",
             "speed (wall)",
             "speed (processor)",
             "floor (wall)",
+            "ms per call",
+            "floor",
             "peak memory over start",
             "in largest calls",
+            "kB a call",
         ),
-        "Speed is in units of the unavoidable work's. Memory: highest resident size less that before the work; the "
-        "last column divides it by the bytes of the largest call.",
+        "Speed is in units of the unavoidable work's. Memory: highest resident size less that before the work, divided "
+        "by the bytes of the largest call, and by the calls. The floor in ms is for small calls.",
     )
     for name, shape in (("growing", growing(options)), ("small calls", small(options))):
         _session(table, name, shape, options)
@@ -62,17 +65,20 @@ def _session(table: Table, name: str, shape: Shape, options: Options) -> None:
         shutil.rmtree(copy)
     shutil.rmtree(original)
     speed = ratios(seconds(bound), seconds(ours))
+    each = spread([1000 * cost.seconds / shape.calls for cost in ours])
     memory = spread([(cost.peak_memory - cost.memory_before) / _MEGABYTE for cost in ours])
     table.add(
         f"{name}: {shape.calls} calls, {size / _MEGABYTE:.0f} MB",
         spread([size / _MEGABYTE / cost.seconds for cost in ours]).text(0),
         spread([size / _MEGABYTE / cost.seconds for cost in bound]).text(0),
-        spread([1000 * cost.seconds / shape.calls for cost in ours]).text(2),
         speed.text(2),
         ratios(processor_seconds(bound), processor_seconds(ours)).text(2),
         _SPEED.verdict(speed.median),
+        each.text(2),
+        _A_CALL.verdict(each.median) if shape.first_body == shape.last_body else "-",
         f"{memory.text(1)} MB",
         f"{memory.median * _MEGABYTE / largest:.1f}",
+        f"{memory.median * 1000 / shape.calls:.1f}",
     )
 
 

@@ -33,7 +33,7 @@ class Load:
     events: int = 10
     samples: int = 48
     most_rounds: int = 16
-    cold_samples: int = 16
+    cold_samples: int = 64
     flat_out_seconds: float = 2.0
 
     def events_of(self, streams: int) -> int:
@@ -229,14 +229,15 @@ def _compared(measured: Measured, figure: str, key: _Key) -> tuple[str, str, str
 def _cold_table(measured: Measured, counts: Sequence[int]) -> Table:
     table = Table(
         "Proxy: first byte on cold connections",
-        ("calls at once", "proxy", "first byte p50 ms", "added", "p99 ms"),
-        "New connections on both sides, all calls in the same moment, connecting included. No floor: with 64 at once "
-        "half of the calls wait for the work of 32 others, so this is calls/s in another form.",
+        ("calls at once", "proxy", "first byte p50 ms", "added", "floor", "p99 ms"),
+        "New connections on both sides, all calls in the same moment, connecting included. The floor is for one call: "
+        "of several at once, half wait for the work of half of the others, so that is calls/s in another form.",
     )
     for streams in counts:
         for name in NAMES:
-            own, added, _ = _compared(measured, "cold first p50", (name, streams))
-            table.add(str(streams), name, own, added, spread(measured.of("cold first p99", (name, streams))).text(1))
+            own, added, floor = _compared(measured, "cold first p50", (name, streams))
+            last = spread(measured.of("cold first p99", (name, streams))).text(1)
+            table.add(str(streams), name, own, added, floor if streams == 1 else "-", last)
     return table
 
 

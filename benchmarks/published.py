@@ -30,7 +30,15 @@ def run_view(options: Options) -> list[Table]:
     """How long until an attempt is shown."""
     table = Table(
         "View",
-        ("attempt", "view s", "reading line heads s", "passing over contexts s", "view / line heads", "floor"),
+        (
+            "attempt",
+            "view s",
+            "reading line heads s",
+            "passing over contexts s",
+            "view / line heads",
+            "floor",
+            "view / passing over",
+        ),
         "Reading line heads: every line is read, and what stands before `context` parsed. Passing over contexts: the "
         "reader that `view` itself uses. The floor speaks of large contexts.",
     )
@@ -42,6 +50,7 @@ def run_view(options: Options) -> list[Table]:
             *(spread(seconds(costs)).text(3) for costs in (view, heads, skipped)),
             factor.text(2),
             _VIEW.verdict(factor.median) if attempt.large else "-",
+            ratios(seconds(view), seconds(skipped)).text(2),
         )
     return [table]
 
