@@ -291,7 +291,8 @@ def collect(
         redo=redo,
     )
     try:
-        raise typer.Exit(run_collect(request))
+        # Not by `typer.Exit`: what ended it has been said, and 130 would be told once more as an interrupt.
+        sys.exit(run_collect(request))
     except RollerError as error:
         _fail(error)
 

@@ -19,6 +19,13 @@ _PACKAGE_ROOT: Final = Path(__file__).resolve().parent.parent
 _MITMDUMP: Final = "import sys; sys.path.append(sys.argv.pop(1)); from mitmproxy.tools.main import mitmdump; mitmdump()"
 """mitmproxy of this interpreter, wherever its script may have been put; the first argument leads to this package."""
 
+_MITMDUMP_NOT_ALONE: Final = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from roller_capture.lifeline import end_when_alone; "
+    "*processes, pipe = map(int, sys.argv.pop(1).split(',')); end_when_alone(processes, pipe); "
+    "from mitmproxy.tools.main import mitmdump; mitmdump()"
+)
+"""The same, which ends when those are gone whom the second argument tells."""
+
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _LOOK_EVERY = 0.05
@@ -30,7 +37,8 @@ class ProxyProcess:
 
     It listens on a free loopback port and keeps mitmproxy's own files in a temporary folder. Its output is in
     `output()`. `environment` is added to this process's own; `on_spawn` is told when the process is there, before it
-    listens. `start` raises `RollerError` with the output when it does not come up.
+    listens; `lifeline` are the descriptors that `roller_capture.lifeline` watches, the pipe last. `start` raises
+    `RollerError` with the output when it does not come up.
     """
 
     def __init__(
@@ -41,12 +49,14 @@ class ProxyProcess:
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         on_spawn: Callable[["ProxyProcess"], None] | None = None,
+        lifeline: Sequence[int] = (),
     ) -> None:
         self._attempt = attempt
         self._options = ["--set", f"roller_attempt={attempt}", "--set", f"roller_harness={harness}", *options]
         self._mode = f"reverse:{upstream}@127.0.0.1:0"
         self._environment = dict(environment or {})
         self._on_spawn = on_spawn
+        self._lifeline = tuple(lifeline)
         self._process: subprocess.Popen[bytes] | None = None
         self._printed = ""
         self.url = ""
@@ -62,6 +72,12 @@ class ProxyProcess:
     def _arguments(self) -> list[str]:
         return [*self.command[1:], "--set", f"confdir={self._private.name}"]
 
+    @property
+    def _program(self) -> list[str]:
+        if not self._lifeline:
+            return [_MITMDUMP, str(_PACKAGE_ROOT)]
+        return [_MITMDUMP_NOT_ALONE, str(_PACKAGE_ROOT), ",".join(map(str, self._lifeline))]
+
     def start(self) -> Self:
         """Starts it and waits until it listens."""
         self._private = tempfile.TemporaryDirectory(prefix="roller-proxy-")
@@ -69,12 +85,13 @@ class ProxyProcess:
         earlier = self._info().get("recorders", 0)
         self._process = subprocess.Popen(
             # -P: a module in the user's working directory must not stand in for one of Python's.
-            [sys.executable, "-P", "-c", _MITMDUMP, str(_PACKAGE_ROOT), *self._arguments],
+            [sys.executable, "-P", "-c", *self._program, *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"} | self._environment,
             start_new_session=True,
+            pass_fds=self._lifeline,
         )
         try:
             if self._on_spawn is not None:

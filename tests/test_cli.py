@@ -360,6 +360,16 @@ def test_help_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) -> 
     assert done.stderr == "error: the output could not be written: No space left on device\n"
 
 
+def test_what_ended_collect_is_said_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It tells by itself that a signal has stopped it."""
+    monkeypatch.setattr("roller_capture.collect.command.run_collect", lambda _: 130)
+    monkeypatch.setattr(sys, "argv", ["roller-capture", "collect", "--harness", "pi", "--run-dir", "run"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""
+
+
 def test_an_interrupt_is_said_whatever_the_library_makes_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,8 @@ from roller_capture.capture_protocol import Gap
 from roller_capture.collect import native_logs
 from roller_capture.collect.api_base import ApiBase
 from roller_capture.collect.credentials import Keys
-from roller_capture.collect.guard import Guard, Guarded
+from roller_capture.collect.guard import Guard, Guarded, Lifeline
+from roller_capture.collect.kept_process import Keeping
 from roller_capture.collect.native_logs import NativeStore, NotSavedError
 from roller_capture.collect.private_folder import (
     PrivateFolder,
@@ -26,6 +27,7 @@ from roller_capture.collect.private_folder import (
     remove_private_folder,
     temporary_trouble,
 )
+from roller_capture.collect.recorded import recorded_so_far
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.collect.turns import RunOutcome, TurnFiles, TurnLimits, TurnRunner, tail_of
 from roller_capture.collect.waiting import Cause, process_descriptor
@@ -157,12 +159,16 @@ class AttemptRunner:
             captured=self._plan.captured,
             real_keys=self._plan.keys.real,
         )
-        with self._proxy(guarded) as (base_url, guarded, proxy_descriptor):
+        with (
+            self._guard.lifeline() as lifeline,
+            self._proxy(guarded, lifeline) as (base_url, guarded, proxy_descriptor),
+        ):
             settings = self._settings(private, base_url)
             folder = self._native_folder()
-            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor, self._plan.umask, self._plan.tell)
+            keeping = Keeping(lifeline, self._plan.umask)
+            limits = TurnLimits(self._plan.timeout, self._stop, proxy_descriptor, keeping, self._plan.tell)
             files = TurnFiles(folder / native_logs.STDOUT, private.stderr, private.service_output)
-            runner = TurnRunner(self._plan.launcher, settings, limits, files)
+            runner = TurnRunner(self._plan.launcher, settings, limits, files, self._count_requests)
             started_at = time.time()
             outcome = RunOutcome(ended_by=Cause.COLLECT_FAILED)
 
@@ -181,8 +187,12 @@ class AttemptRunner:
                 errors = self._save(folder, private, outcome, calls, started_at, tail)
         return AttemptResult(outcome, len(calls), tuple(errors), tail)
 
+    def _count_requests(self) -> int | None:
+        """How many model requests have come so far; `None` where nobody counts."""
+        return recorded_so_far(self._plan.attempt).calls if self._plan.captured else None
+
     @contextlib.contextmanager
-    def _proxy(self, guarded: Guarded) -> Iterator[tuple[str | None, Guarded, int | None]]:
+    def _proxy(self, guarded: Guarded, lifeline: Lifeline) -> Iterator[tuple[str | None, Guarded, int | None]]:
         """The recording proxy, or nothing in an uncaptured run: the harness's base URL, what to guard, a descriptor."""
         base = self._plan.api_base
         self._watch(guarded)
@@ -199,7 +209,9 @@ class AttemptRunner:
             self._watch(watched)
 
         plan = self._plan
-        proxy = ProxyProcess(plan.attempt, plan.harness, base.origin, options, keys.proxy_environment, watch)
+        proxy = ProxyProcess(
+            plan.attempt, plan.harness, base.origin, options, keys.proxy_environment, watch, lifeline.of_proxy
+        )
         with plan.starting:
             self._start(proxy)
         try:

@@ -30,7 +30,7 @@ FIRST_SAMPLE: Final = "sample-0001"
 MOST_JOBS: Final = 128
 MOST_SECONDS: Final = 10_000_000
 _OPEN_FILES: Final = 100
-_OPEN_FILES_EACH: Final = 12
+_OPEN_FILES_EACH: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _check_capture_options(request: CollectRequest) -> None:
         raise _wrong(
             f"--network {request.network}: only host: the harness must reach the proxy at this machine's 127.0.0.1"
         )
-    if not request.wire_trace:
+    if request.capture_calls and not request.wire_trace:
         raise _wrong("--no-wire-trace: calls are captured from the wire and from nothing else")
     if request.capture_calls and request.api_base is None:
         raise _wrong("--capture-calls needs --api-base URL: the proxy must be told which model service to forward to")

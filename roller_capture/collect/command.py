@@ -44,8 +44,8 @@ _NOTHING_BEGUN: Final = 2
 def run_collect(request: CollectRequest) -> int:
     """Runs one sample, or many, and returns the exit code.
 
-    0: published, also when a harness failed or a capture is partial; 1: of a sample nothing usable came (no model
-    request, or all of them failed), or `strict` and partial; 128 + number: stopped by a signal, what was recorded being
+    0: published, also when a harness or all of its model calls failed, or a capture is partial; 1: of a sample nothing
+    was captured (no model request), or `strict` and partial; 128 + number: stopped by a signal, what was recorded being
     published all the same, unless a further signal broke that off. Raises `RollerError`: exit 2 for a call that is
     wrong, of which nothing is written; exit 1 when Resume refuses, and when a single sample could not be published.
     """

@@ -4,7 +4,6 @@ A single sample has one moving line; many have a board with one line for each th
 """
 
 import contextlib
-import os
 import sys
 import threading
 import time
@@ -19,12 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from roller_capture.collect.outcome import SampleOutcome
+from roller_capture.collect.recorded import Recorded, recorded_so_far
 from roller_capture.terminal import safe, say
 from roller_capture.view.words import count
-from roller_capture.working_files import WORK_DIR
 
-_BODIES: Final = "bodies"
-_REQUEST_ENDING: Final = ".request"
 _LOOKING_SHARE: Final = 20
 """Looking at an attempt's files may take this fraction of the time, however many they are."""
 
@@ -46,27 +43,6 @@ def running_line(attempt: Path) -> Iterator[Callable[[], None] | None]:
             status.update(f"the harness is running: {clock(time.monotonic() - started)}, {told}")
 
         yield tick
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """How many model requests have come, and the bytes of all bodies."""
-
-    calls: int = 0
-    size: int = 0
-
-
-def recorded_so_far(attempt: Path) -> Recorded:
-    """Told from the names and sizes of the working files."""
-    calls = size = 0
-    try:
-        with os.scandir(attempt / WORK_DIR / _BODIES) as entries:
-            for entry in entries:
-                calls += entry.name.endswith(_REQUEST_ENDING)
-                size += entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        pass
-    return Recorded(calls, size)
 
 
 class Board(Protocol):

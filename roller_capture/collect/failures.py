@@ -39,6 +39,16 @@ def why_no_call(outcome: RunOutcome) -> str:
     return NO_REQUEST
 
 
+def silent_turns(outcome: RunOutcome) -> str:
+    """Which turns of a run that has calls were without any; empty where there is none."""
+    numbers = outcome.silent_turns
+    if not numbers:
+        return ""
+    turns = f"turn{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    itself = "; by its own output the harness has answered a prompt itself" if outcome.answered_itself else ""
+    return f"during {turns} no model request came{itself}"
+
+
 def all_calls_failed(manifest: Mapping[str, Any]) -> bool:
     """Whether there are calls, and not one of them brought an answer: nothing of it is of use."""
     counts = manifest["counts"]

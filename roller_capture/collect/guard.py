@@ -3,13 +3,15 @@ process be killed."""
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from roller_capture.errors import RollerError
 
@@ -40,6 +42,29 @@ class Guarded:
     proxy_folder: str | None = None
 
 
+class Lifeline(NamedTuple):
+    """What the processes of one attempt inherit, so that none goes on alone should this process be killed, and the
+    watchdog too: of both a process descriptor, and the ends of a pipe.
+
+    The keepers watch the two, and end what they keep when both are gone. The proxy waits for that too, and then for the
+    end of the keepers, which hold the pipe's other end: first the harness, then the proxy, as always.
+    """
+
+    processes: tuple[int, ...]
+    read_end: int
+    write_end: int
+
+    @property
+    def of_proxy(self) -> tuple[int, ...]:
+        """See `roller_capture.lifeline`."""
+        return (*self.processes, self.read_end)
+
+    @property
+    def of_keeper(self) -> tuple[int, ...]:
+        """See `roller_capture.collect.keeper`."""
+        return (*self.processes, self.write_end)
+
+
 class Guard:
     """A watchdog for all attempts of this process; also a context manager.
 
@@ -60,7 +85,18 @@ class Guard:
             start_new_session=True,
             pass_fds=self._held,
         )
+        self._processes = (os.pidfd_open(os.getpid()), os.pidfd_open(self._process.pid))
         return self
+
+    @contextlib.contextmanager
+    def lifeline(self) -> Iterator[Lifeline]:
+        """One for an attempt; its descriptors are closed here afterwards."""
+        ends = os.pipe()
+        try:
+            yield Lifeline(self._processes, *ends)
+        finally:
+            for descriptor in ends:
+                os.close(descriptor)
 
     def watch(self, name: str, guarded: Guarded) -> None:
         """Says what is to be put in order for the attempt `name`; a later word replaces an earlier one."""
@@ -85,6 +121,8 @@ class Guard:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        if error is None or isinstance(error, RollerError):
+        if error is None or isinstance(error, RollerError):  # else attempts may still be at work in other threads
+            for descriptor in self._processes:
+                os.close(descriptor)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_SECONDS)

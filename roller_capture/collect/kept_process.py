@@ -7,12 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Self
 
-from roller_capture.collect.process_family import end_members
+from roller_capture.collect.guard import Lifeline
+from roller_capture.collect.process_family import GRACE_SECONDS, end_members
 from roller_capture.launchers import HarnessCommand, LaunchSettings
 from roller_capture.launchers.environment import harness_environment
-
-GRACE_SECONDS: Final = 10.0
-"""Between SIGTERM and SIGKILL."""
 
 _KEEPER: Final = Path(__file__).with_name("keeper.py")
 _KEEPER_SECONDS: Final = 5.0
@@ -26,6 +24,13 @@ class Output(NamedTuple):
     stderr: IO[bytes]
 
 
+class Keeping(NamedTuple):
+    """How all processes of an attempt are kept. `umask` is the harness's; -1: as this process has it."""
+
+    lifeline: Lifeline
+    umask: int = -1
+
+
 class KeptProcess:
     """A running process. `pid` is the keeper's; `ended` becomes readable when the process itself has ended."""
 
@@ -34,21 +39,30 @@ class KeptProcess:
         self.ended: Final = ended
 
     @classmethod
-    def start(cls, command: HarnessCommand, settings: LaunchSettings, output: Output, umask: int) -> Self:
+    def start(cls, command: HarnessCommand, settings: LaunchSettings, output: Output, keeping: Keeping) -> Self:
         """Starts it in the attempt's home. Raises `OSError` when it cannot be started."""
         read_end, write_end = os.pipe()
+        lifeline = keeping.lifeline.of_keeper
         try:
             with _standard_input(command.standard_input) as stdin:
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_KEEPER), str(write_end), *command.arguments],
+                    [
+                        sys.executable,
+                        "-I",
+                        "-S",
+                        str(_KEEPER),
+                        str(write_end),
+                        ",".join(map(str, lifeline)),
+                        *command.arguments,
+                    ],
                     cwd=settings.workdir,
                     env=harness_environment(command, settings.home),
                     stdin=stdin,
                     stdout=output.stdout,
                     stderr=output.stderr,
                     start_new_session=True,
-                    pass_fds=(write_end,),
-                    umask=umask,
+                    pass_fds=(write_end, *lifeline),
+                    umask=keeping.umask,
                 )
         except BaseException:
             os.close(read_end)

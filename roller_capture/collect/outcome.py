@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from roller_capture.collect.attempt import AttemptResult
-from roller_capture.collect.failures import NO_REQUEST, all_calls_failed, first_reason, why_no_call
+from roller_capture.collect.failures import NO_REQUEST, all_calls_failed, first_reason, silent_turns, why_no_call
 from roller_capture.runs.books import SampleState
 from roller_capture.vocabulary import CaptureStatus
 
@@ -16,7 +16,8 @@ _MOST_REASONS = 3
 class SampleOutcome:
     """`state` is `None` when nothing was published; then `error` says why. `reused`: it stood in the run before.
     `all_failed` is the reason when not one of the calls brought an answer; `said` is the last line of the harness's
-    error output, when it did not end well, and `no_call` why there was none, as far as this call of `collect` has seen.
+    error output, when it did not end well; `no_call` is why there was none, and `silent` which turns had none, as far
+    as this call of `collect` has seen.
     """
 
     sample_id: str
@@ -33,6 +34,7 @@ class SampleOutcome:
     all_failed: str | None = None
     said: str = ""
     no_call: str = ""
+    silent: str = ""
 
     @property
     def is_usable(self) -> bool:
@@ -52,6 +54,8 @@ class SampleOutcome:
         words = []
         if self.captured and not self.calls:
             words.append(self.no_call or NO_REQUEST)
+        elif self.silent:
+            words.append(self.silent)
         if self.all_failed is not None:
             words.append(f"every call failed: {self.all_failed}")
         if self.is_partial:
@@ -81,4 +85,5 @@ def published_outcome(
         all_failed=first_reason(place) if all_calls_failed(manifest) else None,
         said="" if result is None else "".join(result.last_words[-1:]),
         no_call="" if result is None else why_no_call(result.outcome),
+        silent="" if result is None else silent_turns(result.outcome),
     )

@@ -19,6 +19,9 @@ _PROC: Final = Path("/proc")
 _LOOK_EVERY: Final = 0.05
 _KILL_SECONDS: Final = 10.0
 
+GRACE_SECONDS: Final = 10.0
+"""Between SIGTERM and SIGKILL."""
+
 
 class Member(NamedTuple):
     """One process: its id, its parent and its session."""

@@ -14,7 +14,7 @@ from roller_capture.collect.sample_run import Finalize, publish_leftover
 from roller_capture.errors import RollerError
 from roller_capture.pool import ProcessPool
 from roller_capture.publication import MANIFEST
-from roller_capture.recording.lock import LOCK_FILE
+from roller_capture.recording.lock import LOCK_FILE, holder_of
 from roller_capture.runs.books import CAPTURE, SAMPLES
 from roller_capture.runs.check import AttemptStatus, SampleReport, check_run, check_sample
 from roller_capture.runs.configuration import RUN_FILE, RunConfiguration, RunDocument, differences
@@ -75,7 +75,8 @@ class Resumption:
             return decision
         for attempt in decision.report.attempts:
             if attempt.status is AttemptStatus.UNFINISHED and _is_held(attempt.place / WORK_DIR):
-                reason = f"{attempt.place / WORK_DIR}: is in use by a recorder or finalizer: end that first"
+                holder = holder_of(attempt.place / WORK_DIR) or "a recorder or finalizer"
+                reason = f"{attempt.place / WORK_DIR}: is in use by {holder}: end that first"
                 return Decision(decision.sample_id, Action.REFUSE, reason, decision.spec, decision.report)
         return decision
 

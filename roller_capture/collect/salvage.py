@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from roller_capture import json_text
 from roller_capture.collect import native_logs
-from roller_capture.collect.kept_process import GRACE_SECONDS
 from roller_capture.collect.native_logs import NativeStore, NotSavedError
 from roller_capture.collect.private_folder import remove_private_folder
-from roller_capture.collect.process_family import end_members
+from roller_capture.collect.process_family import GRACE_SECONDS, end_members
 from roller_capture.collect.waiting import Cause
 from roller_capture.launchers import find_launcher
 from roller_capture.runs.outside_books import note_killed

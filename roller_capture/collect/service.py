@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from roller_capture.collect.kept_process import KeptProcess, Output
+from roller_capture.collect.kept_process import Keeping, KeptProcess, Output
 from roller_capture.collect.private_umask import open_private
 from roller_capture.collect.waiting import Cause, wait_for_first
 from roller_capture.errors import RollerError
@@ -72,7 +72,7 @@ class RunningService:
 
 @contextlib.contextmanager
 def running(
-    service: HarnessService, settings: LaunchSettings, output: Path, umask: int, on_start: Callable[[int], None]
+    service: HarnessService, settings: LaunchSettings, output: Path, keeping: Keeping, on_start: Callable[[int], None]
 ) -> Iterator[RunningService]:
     """Starts it, its output going to `output`. All processes in the attempt's home are gone when this ends.
 
@@ -81,7 +81,7 @@ def running(
     command = service.command
     with open_private(output) as stream:
         try:
-            process = KeptProcess.start(command, settings, Output(stream, stream), umask)
+            process = KeptProcess.start(command, settings, Output(stream, stream), keeping)
         except OSError as error:
             raise _not_started(command, error) from None
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from roller_capture.adapters.generic import PURPOSE
 from roller_capture.collect.attempt import AttemptResult
 from roller_capture.collect.display import bytes_of
-from roller_capture.collect.failures import all_calls_failed, failure_reasons, why_no_call
+from roller_capture.collect.failures import all_calls_failed, failure_reasons, silent_turns, why_no_call
 from roller_capture.collect.outcome import SampleOutcome
 from roller_capture.collect.sample_run import SampleRun
 from roller_capture.collect.waiting import STOPPED_BY_COLLECT, Cause
@@ -105,6 +105,9 @@ def error_lines(result: AttemptResult, manifest: dict[str, Any], *, strict: bool
     if not result.calls:
         yield f"error: nothing was captured: {why_no_call(result.outcome)}"
         return
+    silent = silent_turns(result.outcome)
+    if silent:
+        yield f"warning: {silent}"
     if all_calls_failed(manifest):
         yield "warning: every model call failed, so there is nothing to train on"
     if strict and manifest["capture_status"] != CaptureStatus.COMPLETE:

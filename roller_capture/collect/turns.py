@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from roller_capture.capture_protocol import Gap
-from roller_capture.collect.kept_process import KeptProcess, Output
+from roller_capture.collect.kept_process import Keeping, KeptProcess, Output
 from roller_capture.collect.private_umask import open_private
 from roller_capture.collect.service import RunningService, running
 from roller_capture.collect.stop_signal import StopSignal
@@ -32,8 +32,7 @@ class TurnLimits:
     timeout: float
     stop: StopSignal
     proxy_descriptor: int | None
-    umask: int = -1
-    """Of the harness; -1: as this process has it."""
+    keeping: Keeping
     tell: Callable[[str], None] = say
     """Told what goes on, a line each time."""
 
@@ -66,7 +65,7 @@ class TurnFiles(NamedTuple):
 class RunOutcome:
     """How the harness ran. `exit_codes` are those of the turns, negative for a signal (as `subprocess` has them);
     `turn_failed` says that the last of them failed by the harness's own output; `answered_itself`, that by that output
-    a prompt was answered without a model."""
+    a prompt was answered without a model; `silent_turns` are the numbers of those during which no request came."""
 
     exit_codes: list[int] = field(default_factory=list)
     turn_failed: bool = False
@@ -75,6 +74,7 @@ class RunOutcome:
     turns_not_run: int = 0
     answered: bool = False
     answered_itself: bool = False
+    silent_turns: list[int] = field(default_factory=list)
     errors: list[Gap] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -96,14 +96,23 @@ class RunOutcome:
 
 
 class TurnRunner:
-    """Runs turns in a home, beside the harness's service where it has one."""
+    """Runs turns in a home, beside the harness's service where it has one. `count_requests` tells how many model
+    requests have come so far, or `None`."""
 
-    def __init__(self, launcher: Launcher, settings: LaunchSettings, limits: TurnLimits, files: TurnFiles) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        settings: LaunchSettings,
+        limits: TurnLimits,
+        files: TurnFiles,
+        count_requests: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self._launcher = launcher
         self._settings = settings
         self._limits = limits
         self._files = files
         self._stdout = files.stdout
+        self._count_requests = count_requests
 
     def run(
         self, prompts: tuple[str, ...], on_start: Callable[[int], None], tick: Callable[[], None] | None
@@ -134,7 +143,7 @@ class TurnRunner:
             yield None
             return
         self._limits.tell("starting the harness's service")
-        with running(service, self._settings, self._files.service, self._limits.umask, on_start) as started:
+        with running(service, self._settings, self._files.service, self._limits.keeping, on_start) as started:
             yield started
 
     def _run_turns(
@@ -156,12 +165,15 @@ class TurnRunner:
                 return
             self._limits.tell(f"turn {number} of {len(prompts)}")
             turn = self._launcher.turn(self._settings, prompt, outcome.root_session_id)
+            before = self._count_requests()
             end = self._run_turn(turn, service, deadline, on_start, tick)
             outcome.ended_by, outcome.turn_failed = end.cause, end.failed
             outcome.exit_codes.append(end.exit_code)
             outcome.session_ids = self._launcher.session_ids(self._stdout)
             if service is not None and outcome.ended_by is Cause.HARNESS_ENDED:
                 self._drain(service, outcome, tick)
+            if before is not None and self._count_requests() == before:
+                outcome.silent_turns.append(number)
             if outcome.ended_by is not Cause.HARNESS_ENDED or outcome.errors or end.failed or end.exit_code != 0:
                 return
             if number < len(prompts) and not self._can_go_on(outcome):
@@ -187,7 +199,8 @@ class TurnRunner:
 
     def _note_oddities(self, outcome: RunOutcome) -> None:
         if outcome.ended_by is Cause.DRAIN_TIMEOUT:
-            message = f"subtasks had not ended after {self._settings.drain_timeout:g} seconds of waiting for them alone"
+            waited = f"{self._settings.drain_timeout:g} seconds of waiting for them alone"
+            message = f"subtasks or background commands had not ended after {waited}"
             outcome.errors.append(Gap(AttemptErrorCode.DRAIN_FAILED, message))
         if len(outcome.session_ids) > 1 and not outcome.errors:
             message = f"the harness announced {len(outcome.session_ids)} root sessions"
@@ -204,7 +217,7 @@ class TurnRunner:
         with open_private(self._stdout) as out, open_private(self._files.stderr) as err:
             start = out.tell()
             try:
-                process = KeptProcess.start(command, self._settings, Output(out, err), self._limits.umask)
+                process = KeptProcess.start(command, self._settings, Output(out, err), self._limits.keeping)
             except OSError as error:
                 raise self._not_started(error) from None
         code = _UNKNOWN
@@ -240,7 +253,9 @@ class TurnRunner:
         if not self._launcher.turn_has_ended(self._stdout, start):
             self._limits.tell(f"the time limit of {self._limits.timeout:g} s is reached: the harness is stopped")
             return Cause.TIMEOUT
-        self._limits.tell(f"the time limit is reached; subtasks get {self._settings.drain_timeout:g} s more")
+        self._limits.tell(
+            f"the time limit is reached; what runs in the background gets {self._settings.drain_timeout:g} s more"
+        )
         cause = wait_for_first(descriptors, time.monotonic() + self._settings.drain_timeout, tick)
         if cause is not None:
             return cause

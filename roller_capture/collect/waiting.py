@@ -24,8 +24,8 @@ class Cause(StrEnum):
     COLLECT_FAILED = "collect"  # it failed itself, or was killed
 
 
-STOPPED_BY_COLLECT: Final = frozenset((Cause.STOP_SIGNAL, Cause.TIMEOUT, Cause.DRAIN_TIMEOUT))
-"""Ends that `collect` itself has made, and no accident."""
+STOPPED_BY_COLLECT: Final = frozenset((Cause.STOP_SIGNAL, Cause.TIMEOUT, Cause.DRAIN_TIMEOUT, Cause.COLLECT_FAILED))
+"""Ends that `collect` itself has made, or its watchdog for it, while the proxy went on."""
 
 
 @contextlib.contextmanager

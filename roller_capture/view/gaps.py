@@ -32,6 +32,7 @@ _HOOK: Final = "Install it again and check that the harness loads it"
 _LONGER_DRAIN: Final = "Capture again with a longer drain timeout"
 _BASE_URL: Final = "Check that the harness's base URL is the proxy's address"
 _LONGER_WAIT: Final = "Let the harness wait for its subtasks: a longer timeout or wait ceiling"
+_OTHER_KEY: Final = "Look for a key in the project's settings and in the harness's arguments"
 _RECORD: Final = "Record with the addon of this project"
 _REPORT: Final = "Please report it with the harness's version and the file named here"
 
@@ -72,7 +73,7 @@ ERROR_WORDS: Final[Mapping[AttemptErrorCode, tuple[str, NextStep]]] = {
         "The harness's correlation hook sent nothing",
         _HOOK,
     ),
-    AttemptErrorCode.DRAIN_FAILED: ("Waiting for the subtasks failed", _LONGER_DRAIN),
+    AttemptErrorCode.DRAIN_FAILED: ("Waiting for what ran in the background failed", _LONGER_DRAIN),
     AttemptErrorCode.NO_REQUEST_SEEN: (
         "No model request reached the proxy",
         _BASE_URL,
@@ -137,6 +138,8 @@ def gaps_of(attempt: Attempt, family: Family) -> list[Gap]:
             gaps += _errors(attempt)
         elif reason["code"] == StatusReason.CALL_INCOMPLETE:
             gaps += _calls_incomplete(attempt, reason)
+        elif reason["code"] == StatusReason.IDENTITY_UNATTRIBUTED:
+            gaps += _unattributed(attempt, reason)
         elif reason["code"] in _REASONS:
             gaps.append(_REASONS[reason["code"]](attempt, family, reason))
     return [replace(gap, next_step=_fitting_step(attempt, gap.next_step)) for gap in gaps]
@@ -175,7 +178,7 @@ def _numbers(attempt: Attempt, call_ids: list[str]) -> str:
 def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]:
     """Of a service that could not be reached there was nothing to record: that is another thing than a loss. Calls
     that the client left stand apart in a run that `collect` has stopped: they may have ended by that."""
-    unreachable = {call.call_id for call in attempt.calls if _is_unreachable(call)}
+    unreachable = {call.call_id for call in attempt.calls if _has_error(call, CallErrorCode.UPSTREAM_UNREACHABLE)}
     never = [call_id for call_id in reason["call_ids"] if call_id in unreachable]
     if never:
         sentence = f"The model service could not be reached for {count(len(never), 'call')}: {_numbers(attempt, never)}"
@@ -191,8 +194,8 @@ def _calls_incomplete(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]
         yield Gap(reason["code"], sentence, None, tuple(ids))
 
 
-def _is_unreachable(call: Call) -> bool:
-    return any(error["code"] == CallErrorCode.UPSTREAM_UNREACHABLE for error in call.record["errors"])
+def _has_error(call: Call, code: CallErrorCode) -> bool:
+    return any(error["code"] == code for error in call.record["errors"])
 
 
 def _was_left(call: Call) -> bool:
@@ -207,11 +210,21 @@ def _ambiguous(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap
     return Gap(reason["code"], sentence, None, tuple(ids))
 
 
-def _unattributed(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
-    ids = reason["call_ids"]
-    sentence = f"{count(len(ids), 'call')} could not be attributed to an agent: {_numbers(attempt, ids)}"
-    no_logs = attempt.manifest["capabilities"]["native_output_coverage"]["status"] == "unknown"
-    return Gap(reason["code"], sentence, _NATIVE_LOGS if no_logs else None, tuple(ids))
+def _unattributed(attempt: Attempt, reason: dict[str, Any]) -> Iterator[Gap]:
+    """Calls with another key than the harness was given stand apart: what to look for is known."""
+    foreign = {call.call_id for call in attempt.calls if _has_error(call, CallErrorCode.FOREIGN_CREDENTIAL)}
+    other = [call_id for call_id in reason["call_ids"] if call_id in foreign]
+    if other:
+        sentence = (
+            f"{count(len(other), 'call')} carried another key than the one that the harness was given, so nothing "
+            f"shows whose {'it is' if len(other) == 1 else 'they are'}: {_numbers(attempt, other)}"
+        )
+        yield Gap(reason["code"], sentence, _OTHER_KEY, tuple(other))
+    ids = [call_id for call_id in reason["call_ids"] if call_id not in foreign]
+    if ids or not other:
+        sentence = f"{count(len(ids), 'call')} could not be attributed to an agent: {_numbers(attempt, ids)}"
+        no_logs = attempt.manifest["capabilities"]["native_output_coverage"]["status"] == "unknown"
+        yield Gap(reason["code"], sentence, _NATIVE_LOGS if no_logs else None, tuple(ids))
 
 
 def _coverage_incomplete(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
@@ -250,7 +263,6 @@ def _not_closed(_attempt: Attempt, _family: Family, reason: dict[str, Any]) -> G
 
 _REASONS: Final = {
     StatusReason.IDENTITY_AMBIGUOUS: _ambiguous,
-    StatusReason.IDENTITY_UNATTRIBUTED: _unattributed,
     StatusReason.COVERAGE_INCOMPLETE: _coverage_incomplete,
     StatusReason.COVERAGE_UNKNOWN: _coverage_unknown,
     StatusReason.LIFECYCLE_PENDING: _lifecycle_pending,

@@ -20,7 +20,7 @@ CAUSE_WORDS: Final = {
     Cause.PROXY_DIED: "stopped, since the recording proxy died",
     Cause.SERVICE_ENDED: "stopped, since the harness's own service ended",
     Cause.TIMEOUT: "stopped at its time limit (--timeout)",
-    Cause.DRAIN_TIMEOUT: "stopped, since its subtasks did not end (--drain-timeout)",
+    Cause.DRAIN_TIMEOUT: "stopped, since what it had in the background did not end (--drain-timeout)",
 }
 """Ends that are the same whoever tells of them."""
 

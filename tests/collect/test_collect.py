@@ -193,6 +193,18 @@ def test_what_the_harness_answers_itself_goes_around_no_proxy(rig: Rig) -> None:
     assert "base URL" not in result.err
 
 
+def test_a_turn_without_a_model_request_is_told(rig: Rig) -> None:
+    """Which one, also of many samples; and what the harness itself says of it."""
+    said = "during turn 2 no model request came; by its own output the harness has answered a prompt itself"
+    result = rig.collect("hello", "/help")
+    assert result.exit_code == 0
+    assert result.err.splitlines()[-1] == f"warning: {said}"
+    line = {"id": "a", "turns": ["hello", "/help"], "workdir": str(rig.workdir)}
+    many = rig.collect(samples=rig.samples(line), name="many")
+    assert many.exit_code == 0
+    assert f"  a  completed: {said}: " in many.err
+
+
 def test_the_version_of_a_harness_that_wrote_no_log_is_published(rig: Rig) -> None:
     """The launcher has asked for it; that it was tested is no more than its log can say."""
     result = rig.collect("SILENT")
@@ -212,6 +224,8 @@ def test_a_request_with_another_key_is_told_apart(rig: Rig) -> None:
     marks = [event["credential"] for event in events if event["type"] == "request_headers"]
     assert marks == ["own", "foreign"]
     assert len(_calls(result.attempt)) == 2
+    assert "missing: 1 call carried another key than the one that the harness was given, " in result.err
+    assert "could not be attributed" not in result.err
 
 
 def test_a_local_service_needs_no_key(rig: Rig) -> None:
@@ -426,25 +440,28 @@ def test_two_signals_at_once_leave_a_last_line_and_true_books(rig: Rig, seen: st
     assert "--resume" in last or "roller-capture finalize " in last, err
 
 
-def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig) -> None:
-    """The proxy is stopped only after it has seen that its client is gone."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_open_call_is_cut_by_the_harness_and_not_by_the_proxy(rig: Rig, number: signal.Signals) -> None:
+    """The proxy is stopped only after it has seen that its client is gone; so does the watchdog."""
     never = threading.Event()
     rig.replies["HELD"] = Reply(text="held " * 50, hold=never, hold_after=0)
     request = rig.request("HELD")
     process = rig.start(request)
     until(lambda: rig.provider.truth.records, process)
     until(lambda: list(request.run_dir.rglob("*.request")), process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate()
     never.set()
     result = Result(request.run_dir, process.returncode, "", err)
+    if number == signal.SIGKILL:
+        finalize_attempt(result.attempt, FinalizeRequest(debug_retention=DebugRetention.FULL))
     (call,) = _calls(result.attempt)
     assert call["execution_status"] == "interrupted"
     assert {error["cut_by"] for error in call["errors"] if error.get("cut_by")} == {"client"}
     sentence = (
         "1 call was left by its client: #1; collect has stopped the harness: if it had a call open then, it is this one"
     )
-    assert f"  missing: {sentence}\n" in err
+    assert number == signal.SIGKILL or f"  missing: {sentence}\n" in err
     shown = roller_capture("view", str(result.attempt)).stdout
     assert f"  {sentence}.\n" in shown
     assert "response_cut (cut by client): the client left\n" in shown
@@ -634,7 +651,7 @@ def test_two_at_once_do_not_meet(rig: Rig) -> None:
 
 def test_without_capture_calls_nothing_is_captured_and_the_run_says_so(rig: Rig) -> None:
     """The harness talks to the service itself, with the real key; no attempt looks like a capture."""
-    result = rig.collect("hello", capture_calls=False)
+    result = rig.collect("hello", capture_calls=False, wire_trace=False)
     assert result.exit_code == 0
     assert result.err.count("NOTHING IS CAPTURED: the harness runs without the proxy, and with the real key;") == 2
     assert read_json(result.run_dir / "run.json")["mode"] == "uncaptured"

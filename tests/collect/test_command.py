@@ -165,7 +165,7 @@ def test_the_key_is_looked_for_where_it_fits(
 def test_more_jobs_than_files_can_be_open(request_for: CollectRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell's limit is told with what it must be."""
     monkeypatch.setattr("resource.getrlimit", lambda _which: (256, 256))
-    with pytest.raises(RollerError, match=r"--jobs 64: needs 868 open files, 256 are allowed: .*ulimit -n 868"):
+    with pytest.raises(RollerError, match=r"--jobs 64: needs 996 open files, 256 are allowed: .*ulimit -n 996"):
         run_collect(dataclasses.replace(request_for, jobs=64))
 
 

@@ -12,9 +12,9 @@ from roller_capture.collect.display import (
     bytes_of,
     clock,
     ended_line,
-    recorded_so_far,
 )
 from roller_capture.collect.outcome import SampleOutcome
+from roller_capture.collect.recorded import recorded_so_far
 from roller_capture.collect.summary import closing_lines
 from roller_capture.runs.books import SampleState
 from roller_capture.vocabulary import CaptureStatus

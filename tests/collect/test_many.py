@@ -1,14 +1,17 @@
 """Many samples in one run, some at once: none stops the others, signals, kills, and how the run goes on."""
 
+import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roller_capture.collect.request import CollectRequest, Redo
+from roller_capture.recording.lock import acquire
 from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.scripted_provider import Reply
 from tests.collect.rig import Result, Rig, read_json
@@ -325,6 +328,50 @@ def test_logs_that_were_left_in_a_private_folder_are_published_by_resume(rig: Ri
     assert manifest["execution_status"] == "interrupted"
     check(again)
     subprocess.run(["rm", "-r", private], check=True)
+
+
+def test_what_collect_and_its_watchdog_leave_ends_by_itself(rig: Rig) -> None:
+    """The harness first, with all that it has started, then the proxy, which closes in order; Resume finds the logs."""
+    file = rig.samples(sample(rig, "a", "DAEMON ESCAPE HANG-ONCE"))
+    request = rig.request(samples=file)
+    process = rig.start(request)
+    until(lambda: hanging(rig, "a"), process)
+    (lock,) = request.run_dir.rglob("lock")
+    proxy = read_json(lock)["pid"]
+    work = rig.directory / "work-a"
+    left = [int((work / f"{name}.pid").read_text()) for name in ("daemon", "bare", "moved")]
+    os.kill(watchdog_of(process), signal.SIGKILL)
+    process.kill()
+    process.communicate()
+    until(lambda: not any(map(alive, (proxy, *left))))
+    attempt = request.run_dir / "samples/a/capture/attempt-0001"
+    assert read_json(attempt / "work/attempt.json")["closed"] is True
+    with acquired(attempt / "work"):
+        refused = rig.collect(samples=file, resume=True)
+    assert refused.exit_code == 1
+    assert f"attempt-0001/work: is in use by a recorder (process {os.getpid()}): end that first" in refused.err
+    again = rig.collect(samples=file, resume=True)
+    assert again.exit_code == 0, again.err
+    assert read_json(attempt / "manifest.json")["counts"]["participants"] == 1
+    assert states(again, "a") == ["interrupted", "completed"]
+    check(again)
+
+
+def watchdog_of(process: "subprocess.Popen[str]") -> int:
+    """The process id of the watchdog of a running `collect`."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (found,) = [pid for pid in children if b"collect.watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return int(found)
+
+
+@contextlib.contextmanager
+def acquired(work: Path) -> Iterator[None]:
+    """Here is somebody who records into this folder."""
+    lock = acquire(work, "recorder")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def test_uncaptured_samples_are_run_and_resumed(rig: Rig) -> None:

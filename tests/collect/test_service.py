@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from roller_capture.collect import service as service_module
+from roller_capture.collect.guard import Guard
+from roller_capture.collect.kept_process import Keeping
 from roller_capture.collect.process_family import find_members
 from roller_capture.collect.stop_signal import StopSignal
 from roller_capture.collect.turns import RunOutcome, TurnFiles, TurnLimits, TurnRunner
@@ -122,11 +124,12 @@ def run(tmp_path: Path, stop: StopSignal, launcher: Any, turns: int = 1, drain: 
         arguments=(),
     )
     files = TurnFiles(tmp_path / "out", tmp_path / "err", tmp_path / "service")
-    runner = TurnRunner(launcher, settings, TurnLimits(60, stop, None), files)
-    try:
-        return runner.run(("again",) * turns, lambda _: None, None)
-    finally:
-        assert find_members((), home) == []
+    with Guard() as guard, guard.lifeline() as lifeline:
+        runner = TurnRunner(launcher, settings, TurnLimits(60, stop, None, Keeping(lifeline)), files)
+        try:
+            return runner.run(("again",) * turns, lambda _: None, None)
+        finally:
+            assert find_members((), home) == []
 
 
 @pytest.mark.parametrize("word", ["quick", "slow"])

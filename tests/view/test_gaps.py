@@ -13,7 +13,8 @@ from roller_capture.vocabulary import AttemptErrorCode, StatusReason
 
 
 def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path = Path(), **manifest: Any) -> list[Gap]:
-    """The gaps of an attempt with one reason, three calls and one child; the third call reached no service."""
+    """The gaps of an attempt with one reason, three calls and one child; the second call carried a key of its own,
+    the third reached no service."""
     child = {"participant_id": "k", "role": "child", "parent_participant_id": None, "native_ids": {"agent_id": ["a1"]}}
     coverage = {"status": "complete", "expected": 3, "missing": []} | manifest.pop("coverage", {})
     whole = {
@@ -28,11 +29,13 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path =
         **manifest,
     }
     number_of_calls = whole.pop("calls", 3)
+    foreign = [{"code": "foreign_credential", "message": "m"}]
     unreachable = [{"code": "upstream_unreachable", "message": "m"}]
     calls = []
     for number in range(1, number_of_calls + 1):
         record = {"call_id": f"c{number}", "sequence": number, "participant_id": None}
-        calls.append(Call({**record, "errors": unreachable if number == 3 else []}, None, Tokens()))
+        errors = unreachable if number == 3 else foreign if number == 2 else []
+        calls.append(Call({**record, "errors": errors}, None, Tokens()))
     attempt = Attempt(path, whole, calls)
     return gaps_of(attempt, family_of(attempt))
 
@@ -56,6 +59,11 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path =
             gaps("identity_unattributed", 2, ("c1", "c3")),
             "2 calls could not be attributed to an agent: #1, #3",
             None,
+        ),
+        (
+            gaps("identity_unattributed", 1, ("c2",)),
+            "1 call carried another key than the one that the harness was given, so nothing shows whose it is: #2",
+            "Look for a key in the project's settings",
         ),
         (
             gaps("identity_unattributed", 1, ("gone",), coverage={"status": "unknown"}),
@@ -106,6 +114,12 @@ def test_a_service_that_could_not_be_reached_is_no_loss() -> None:
     """What was lost beside it is told beside it."""
     found = gaps("call_incomplete", 2, ("c1", "c3"))
     assert [gap.call_ids for gap in found] == [("c3",), ("c1",)]
+
+
+def test_calls_with_another_key_stand_apart() -> None:
+    """Of the others it is not known what to look for."""
+    found = gaps("identity_unattributed", 2, ("c1", "c2"))
+    assert [gap.call_ids for gap in found] == [("c2",), ("c1",)]
 
 
 def test_the_next_step_is_one_that_can_be_taken(tmp_path: Path) -> None:

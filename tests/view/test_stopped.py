@@ -62,7 +62,7 @@ def _calls(attempt: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (attempt / "calls.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("ended_by", ["signal", "timeout", "drain_timeout"])
+@pytest.mark.parametrize("ended_by", ["signal", "timeout", "drain_timeout", "collect"])
 def test_every_view_says_who_stopped_them(
     stopped: Stopped, tmp_path: Path, ended_by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +111,7 @@ def _only_the_second(attempt: Path) -> Callable[[dict[str, Any]], None]:
     return lambda manifest: manifest.update(status_reasons=[{"code": "call_incomplete", "count": 1, "call_ids": ids}])
 
 
-@pytest.mark.parametrize("ended_by", ["harness", "proxy", "collect", "nonsense"])
+@pytest.mark.parametrize("ended_by", ["harness", "proxy", "nonsense"])
 def test_otherwise_the_client_left_by_itself(
     stopped: Stopped, ended_by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
