@@ -61,7 +61,7 @@ def _fields(manifest: Record, seen: Seen) -> Iterator[str]:
             yield f"capabilities.identity has {name}, which is no native id of a call"
     coverage = capabilities["native_output_coverage"]
     key = coverage["key"]
-    if coverage["expected"] and not key.startswith(_CONTEXT) and key not in headers.union(fields):
+    if coverage["expected"] and key not in headers | {RESPONSE_ID} and not key.startswith(_CONTEXT):
         yield f"native outputs are compared by {key}, which is no native id of a call"
     for name in sorted(frozenset().union(*(call.proofs for call in seen.calls)) - set(fields)):
         yield f"a call's evidence is {name}, which capabilities.identity does not have"

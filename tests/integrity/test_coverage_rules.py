@@ -173,7 +173,7 @@ def test_members_of_the_manifest_that_contradict_each_other(change: Change) -> N
         (["response_id", "context:/user", "header:x-session"], ["x-run"], "header:x-session"),
         (["response_id", "context:/user", "model"], ["x-run"], "has model"),
         (["response_id"], ["x-session"], "evidence is context:/user"),
-        (["context:/user"], ["x-session"], "compared by response_id"),
+        (["context:/user"], ["x-session"], None),
     ],
 )
 def test_the_fields_that_tell_owners(identity: list[str], headers: list[str], told: str | None) -> None:
@@ -182,6 +182,15 @@ def test_the_fields_that_tell_owners(identity: list[str], headers: list[str], to
     document["capabilities"].update(identity=identity, native_id_headers=headers)
     messages = found(document, call(1, proofs=frozenset({"context:/user"})))
     assert [told is not None and told in message for message in messages] == ([] if told is None else [True]), messages
+
+
+def test_a_header_that_outputs_are_compared_by_is_a_native_id() -> None:
+    """Else nothing of the calls could be compared."""
+    document = manifest({"expected": 1, "observed": 1, **HEADER})
+    document["capabilities"].update(identity=[], native_id_headers=["x-message"])
+    assert found(document, call(1, x_message="m1")) == []
+    document["capabilities"].update(native_id_headers=["x-session"])
+    assert any("compared by header:x-message" in message for message in found(document, call(1, x_message="m1")))
 
 
 def test_lifecycles_that_follow_from_what_the_harness_can_do() -> None:
