@@ -224,7 +224,8 @@ def _read_native(
     copied = attempt.directory / "native"
     root = request.native or (copied if copied.is_dir() and not copied.is_symlink() else None)
     ours = {name for call in attempt.calls for name, _ in call.roller_headers}
-    names = ours.union(HARNESSES[harness].identity_headers)
+    row = HARNESSES[harness]
+    names = ours.union(row.identity_headers, () if row.version_header is None else (row.version_header,))
     source = AdapterInput(
         root,
         header_values_on_the_wire(attempt.calls, frozenset(names)),

@@ -28,6 +28,9 @@ class Harness:
     protocol it speaks is known only where the user names it."""
     logs: str = ""
     """What the adapter looks for below the native root, in words for a message; capitals stand for what varies."""
+    version_header: str | None = None
+    """The request header, of those that are stored of any harness, in which it says its version; for one whose logs do
+    not hold it."""
 
 
 _ROWS: Final = (
@@ -104,6 +107,7 @@ _ROWS: Final = (
         adapter="roller_capture.adapters.deepseek:read",
         launcher="roller_capture.launchers.deepseek:LAUNCHER",
         logs="sessions/FOLDER/SESSION/session.v4.jsonl",
+        version_header="user-agent",
     ),
 )
 

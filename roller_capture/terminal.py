@@ -56,10 +56,13 @@ def answer(text: str) -> None:
         raise RollerError(f"the output could not be written: {getattr(error, 'strerror', None) or error}") from None
 
 
-def print_table(table: Table) -> None:
-    """A table on stdout: as wide as the terminal, or in a pipe as wide as it wants to be, without lines."""
+def print_table(table: Table, *, compact: bool = False) -> None:
+    """A table on stdout: as wide as the terminal, or in a pipe as wide as it wants to be, without lines. `compact`
+    leaves one space between columns, where there are many."""
     wide = sys.stdout is None or not sys.stdout.isatty()
     table.box = box.SIMPLE_HEAD if not wide else None
+    if compact:  # the box has a space of its own
+        table.padding, table.pad_edge = (0, int(wide), 0, 0), False
     console = Console(file=io.StringIO(), width=10_000 if wide else None, highlight=False)
     console.print(table)
     text = console.file.getvalue() if isinstance(console.file, io.StringIO) else ""

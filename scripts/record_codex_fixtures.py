@@ -42,6 +42,7 @@ RECORDED: Mapping[str, tuple[str, tuple[str, ...], str | None, str | None]] = {
             "nested",
             "resumed-child",
             "stopped-child",
+            "reopened-child",
             "forked-late",
             "cut-spawn",
             "compaction",
@@ -51,7 +52,15 @@ RECORDED: Mapping[str, tuple[str, tuple[str, ...], str | None, str | None]] = {
     },
     **{
         f"{name}-v2": (name, _V2, None, None)
-        for name in ("single", "parallel", "child-failure-400", "resumed-child", "stopped-child", "forked-late")
+        for name in (
+            "single",
+            "parallel",
+            "child-failure-400",
+            "resumed-child",
+            "stopped-child",
+            "stopped-again",
+            "forked-late",
+        )
     },
     "nested-code-mode": ("nested", (), "gpt-6-sol", None),
     "review": ("review", (), None, "review"),

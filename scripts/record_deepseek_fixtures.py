@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from roller_capture.launchers import LaunchSettings
-from roller_capture.launchers.deepseek import LAUNCHER
+from roller_capture.launchers.deepseek import DEFAULT_PROFILE, LAUNCHER
 from roller_capture.launchers.environment import harness_environment
 from roller_capture.scripted_provider import ScriptedProvider, TruthRecord
-from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, PROFILES, SCENARIOS
+from roller_capture.scripted_provider.deepseek_scenarios import ARGUMENTS, SCENARIOS
 from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.vocabulary import Protocol
 from tests.support.harness_install import harness_binary
@@ -46,13 +46,13 @@ class Recording:
     more_prompts: tuple[str, ...] = ()
     protocol: Protocol = Protocol.ANTHROPIC_MESSAGES
     drain_timeout: float = 60.0
+    profile: str = "sdk"
 
 
 RECORDINGS: Final[Mapping[str, Recording]] = {
     **{
         name: Recording(name)
         for name in (
-            "ordinary",
             "single",
             "background",
             "parallel",
@@ -63,17 +63,20 @@ RECORDINGS: Final[Mapping[str, Recording]] = {
             "resumed-child",
             "messages",
             "stopped-child",
-            "compaction",
-            "title",
             "cut-child",
             "killed",
         )
     },
     "fork": Recording("fork", ("Now delegate, please.",)),
-    "cross-process-resume": Recording("cross-process-resume", ("And once more.",)),
+    "ordinary": Recording("ordinary", profile=DEFAULT_PROFILE),
+    "compaction": Recording("compaction", profile=DEFAULT_PROFILE),
+    "cross-process-resume": Recording("cross-process-resume", ("And once more.",), profile=DEFAULT_PROFILE),
+    "title": Recording("title", profile="headless"),
+    "stopped-again": Recording("stopped-again", drain_timeout=2.0),
     "wait-ceiling": Recording("wait-ceiling", drain_timeout=2.0),
     "single-responses": Recording("single", protocol=Protocol.OPENAI_RESPONSES),
     "single-chat": Recording("single", protocol=Protocol.OPENAI_CHAT_COMPLETIONS),
+    "compaction-chat": Recording("compaction-chat", protocol=Protocol.OPENAI_CHAT_COMPLETIONS),
 }
 
 _ID: Final = r"[A-Za-z0-9_.-]{8,200}"
@@ -131,7 +134,6 @@ def record(recording: Recording, directory: Path, target: Path) -> None:
 def _settings(recording: Recording, directory: Path, url: str) -> LaunchSettings:
     for name in ("home", "tmp", "workspace"):
         (directory / name).mkdir()
-    others = recording.protocol is not Protocol.ANTHROPIC_MESSAGES
     return LaunchSettings(
         binary=harness_binary("deepseek", VERSION),
         home=directory / "home",
@@ -142,7 +144,7 @@ def _settings(recording: Recording, directory: Path, url: str) -> LaunchSettings
         key="no-key-of-anything",
         model="scripted-model",
         protocol=recording.protocol,
-        profile="sdk" if others else PROFILES.get(recording.scenario),
+        profile=recording.profile,
         drain_timeout=recording.drain_timeout,
         arguments=ARGUMENTS.get(recording.scenario, ()),
     )

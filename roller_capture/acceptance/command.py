@@ -26,8 +26,15 @@ from roller_capture.launchers.refusal import check_protocol, no_model
 from roller_capture.paths import full_path
 from roller_capture.scripted_provider.scenario import Scenario
 from roller_capture.terminal import answer, print_table, safe, say
+from roller_capture.vocabulary import Protocol
 
 DEFAULT_TIMEOUT: Final = 300.0
+_SHORT_NAMES: Final[Mapping[str, str]] = {
+    Protocol.ANTHROPIC_MESSAGES: "Messages",
+    Protocol.OPENAI_CHAT_COMPLETIONS: "Chat",
+    Protocol.OPENAI_RESPONSES: "Responses",
+}
+"""How the table names the protocols; in JSON they have their full names."""
 
 
 class Result(StrEnum):
@@ -94,7 +101,7 @@ def run_acceptance(request: AcceptanceRequest) -> int:
     if request.as_json:
         answer(json_text.dumps_ascii([asdict(row) for row in rows]))
     else:
-        print_table(_table(rows))
+        print_table(_table(rows), compact=True)
     return int(any(row.result is Result.FAILED for row in rows))
 
 
@@ -122,12 +129,12 @@ def find_script(plan: Plan, scenario: str) -> Scenario:
 
 def judge_cell(plan: Plan, setting: Setting, name: str) -> Row:
     """Runs one scenario and compares. A harness that cannot do it must show that."""
-    entry = plan.cells[name]
+    protocol = setting.protocol or find_launcher(setting.harness).traits.protocols[0].value
+    entry = plan.cell(name, protocol)
     refused = isinstance(entry, NotApplicable)
     cell = Cell(entry.proof, entry.expected) if isinstance(entry, NotApplicable) else entry
     good = Result.NOT_APPLICABLE if refused else Result.PASSED
     reason = entry.reason.value if isinstance(entry, NotApplicable) else None
-    protocol = setting.protocol or find_launcher(setting.harness).traits.protocols[0].value
     facts: dict[str, Any] = {"model": MODEL, "protocol": protocol, "reason": reason}
     head = (setting.harness, setting.binary.version, name)
     try:
@@ -192,14 +199,17 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 
 def _table(rows: list[Row]) -> Table:
-    first = rows[0]
-    table = Table(title=f"{first.harness} {first.version}, {first.protocol}, {first.model}", title_justify="left")
-    table.add_column("scenario")
-    table.add_column("result")
-    for heading in ("calls", "relations", "wrong", "unattributed"):
+    """To be printed compactly: then a row without differences fits into 120 columns."""
+    table = Table(title=safe(rows[0].harness), title_justify="left")
+    for heading in ("scenario", "result", "version", "protocol"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("model", overflow="fold")
+    for heading in ("calls", "relations", "wrong", "no owner"):
         table.add_column(heading, justify="right")
-    table.add_column("what differs, or why not")
+    table.add_column("what differs, or why not", overflow="fold")
     for row in rows:
+        made = (safe(row.version), _SHORT_NAMES.get(row.protocol, row.protocol), safe(row.model))
         numbers = (str(row.calls), str(row.relations), str(row.wrong), str(row.unattributed))
-        table.add_row(row.scenario, row.result.value, *numbers, safe("; ".join(row.differences) or row.reason or ""))
+        why = safe("; ".join(row.differences) or row.reason or "")
+        table.add_row(row.scenario, row.result.value, *made, *numbers, why)
     return table

@@ -36,7 +36,7 @@ class Delegation:
     the harness answered the tool call itself, and there is no child. `told_as` is what the harness itself writes into
     the request that tells of the end, where nothing that the child said stands in it. `twin`: another child has the
     same prompt. The provider names such children as they ask, and cannot know whom which tool call launched: the answer
-    that came back as its result tells.
+    that came back as its result tells, and in the background the one that came with the id that the result names.
     """
 
     child: str
@@ -137,6 +137,12 @@ class Plan:
     arguments: Callable[[Scenario], tuple[str, ...]] = no_arguments
     """How the harness is told what a script needs of it (`Scenario.environment`), since `collect` hands no variables
     on: as further arguments of the harness."""
+    in_protocol: Mapping[str, Mapping[str, Cell | NotApplicable]] = field(default_factory=dict)
+    """Where the harness gives something else in another protocol than its first: these cells instead."""
     plain_tool_id: Callable[[str], str] = as_it_stands
     """Where a harness has several spellings of a tool call's id (the provider's, its log's, its requests'): what they
     share. The id's mark must stay in it."""
+
+    def cell(self, scenario: str, protocol: str) -> Cell | NotApplicable:
+        """What a scenario must give in a protocol."""
+        return self.in_protocol.get(protocol, {}).get(scenario, self.cells[scenario])

@@ -6,6 +6,7 @@ calls, and no two participants with the same one.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from roller_capture.acceptance.expected import Delegation, as_it_stands
 from roller_capture.scripted_provider import TruthRecord
 from roller_capture.scripted_provider.request import nonces_in
 
+_AGENT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TRUNCATED = frozenset({"max_tokens", "length", "max_output_tokens"})
 
 
@@ -237,23 +239,36 @@ class TruthTable:
         if next(made, None) is not None:
             raise ComparisonError("there were more delegations than the scenario has")
         return [
-            (call, replace(delegation, child=self._answered_as(call[1])) if delegation.twin else delegation)
+            (call, replace(delegation, child=self._twin(call[1], delegation)) if delegation.twin else delegation)
             for call, delegation in pairs
             if not delegation.refused
         ]
 
-    def _answered_as(self, tool_id: str) -> str:
-        """The agent whose answer the provider saw come back as the result of a tool call."""
-        owners = {
+    def _twin(self, tool_id: str, delegation: Delegation) -> str:
+        """Which of the children with one prompt a tool call launched."""
+        owners = self._announced_as(tool_id, delegation) if delegation.background else self._answered_as(tool_id)
+        if len(owners) != 1:
+            raise ComparisonError(f"the result of a tool call leads to the answers of {len(owners)} agents")
+        return owners.pop()
+
+    def _announced_as(self, tool_id: str, delegation: Delegation) -> set[str]:
+        """The agents whose answers came in a message of their own, with the one id that the result names; by the
+        requests of the receiver, as the recorder has them."""
+        contexts = [self.calls[one.nonce]["context"] for one in self.capture.truth if one.owner == delegation.receiver]
+        texts = {json.dumps(item) for context in contexts for item in context.get("messages", context.get("input", ()))}
+        named = {name for text in texts if tool_id in text for name in _AGENT_ID.findall(text)}
+        told = {nonce for text in texts if any(name in text for name in named) for nonce in nonces_in(text)}
+        return {str(self.truth[nonce].owner) for nonce in told} - {delegation.parent}
+
+    def _answered_as(self, tool_id: str) -> set[str]:
+        """The agents whose answers the provider saw come back as the result of a tool call."""
+        return {
             str(self.truth[nonce].owner)
             for later in self.capture.truth
             for result_id, nonces in later.results_seen.items()
             if self._plain(result_id) == tool_id
             for nonce in nonces
         }
-        if len(owners) != 1:
-            raise ComparisonError(f"the result of a tool call holds the answers of {len(owners)} agents")
-        return owners.pop()
 
     def _told(self, delegation: Delegation, task: int | None) -> list[str]:
         """Requests of the receiver that carry an answer of the child, or its error, outside of any tool result; of a

@@ -9,7 +9,6 @@ the harness's own, a provider that speaks it.
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from roller_capture.adapters.deepseek.adapter import TESTED_VERSIONS
 from roller_capture.adapters.deepseek.frames import Budget, expand
 from roller_capture.adapters.deepseek.identity import RESPONSES_SESSION_HEADER, SESSION_HEADER
 from roller_capture.adapters.deepseek.locate import COMPRESSED, find_session_logs
+from roller_capture.adapters.deepseek.version import package_version
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_jsonl import read_lines
@@ -43,7 +43,6 @@ _DEFAULT_MODEL: Final = "deepseek-v4-flash"
 _DSH_HOME: Final = ".dsh"
 _PATCH: Final = "roller.patch.yml"
 _DRIVER: Final = Path(__file__).resolve().with_name("deepseek_driver.py")
-_VERSION: Final = re.compile(r"^(\d+\.\d+\.\d+)(?:-(rc|alpha|beta)\.(\d+))?\s*$", re.MULTILINE)
 _LONGEST_STDOUT_LINE: Final = 16 * 1024 * 1024
 
 _OURS: Final = "collect gives it itself"
@@ -107,11 +106,8 @@ class DeepSeekLauncher:
 
     def version_in(self, output: str) -> str | None:
         """The version as the package has it (`0.2.1rc2`), where the program says `0.2.1-rc.2`."""
-        match = _VERSION.search(output)
-        if match is None:
-            return None
-        number, stage, serial = match.groups()
-        return number if stage is None else f"{number}{ {'alpha': 'a', 'beta': 'b'}.get(stage, stage) }{serial}"
+        found = (package_version(line.rstrip()) for line in output.splitlines())
+        return next((version for version in found if version is not None), None)
 
     def prepare(self, settings: LaunchSettings) -> None:
         profile = settings.profile or DEFAULT_PROFILE

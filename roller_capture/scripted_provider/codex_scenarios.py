@@ -34,9 +34,9 @@ DELEGATION_TOOLS: Final = tuple(
 )
 """The tools that give a task to a child, as the provider's record names them."""
 
-_SPAWN, _FOLLOW_UP, _WAIT, _STOP = "spawn_agent", "follow-up", "wait_agent", "stop"
+_SPAWN, _FOLLOW_UP, _WAIT, _STOP, _REOPEN = "spawn_agent", "follow-up", "wait_agent", "stop", "reopen"
 _OWN_NAMES: Final = {
-    "multi_agent_v1": {_FOLLOW_UP: "send_input", _STOP: "close_agent"},
+    "multi_agent_v1": {_FOLLOW_UP: "send_input", _STOP: "close_agent", _REOPEN: "resume_agent"},
     "collaboration": {_FOLLOW_UP: "followup_task", _STOP: "interrupt_agent"},
 }
 _ADDRESSED: Final = re.compile(r"CHILD|GRAND")
@@ -138,7 +138,7 @@ class Family:
         return replace(reply, tools=tuple(self._own_use(request, use) for use in reply.tools))
 
     def _own_use(self, request: ModelRequest, use: ToolUse) -> ToolUse:
-        if use.name not in (_SPAWN, _FOLLOW_UP, _STOP, _WAIT):
+        if use.name not in (_SPAWN, _FOLLOW_UP, _STOP, _WAIT, _REOPEN):
             return use
         arguments = {"targets": _children(request), "timeout_ms": 30_000, **use.arguments}
         child = _children(request)[-1:] or [""]
@@ -454,6 +454,31 @@ def stopped_child() -> Scenario:
     return replace(scenario, decide=_telling(scenario, "child-s", reached))
 
 
+def stopped_again(*between: Reply) -> Scenario:
+    """The root stops a child, gives it a further task (`between` comes before that), and ends while the child is at
+    work on it."""
+    stopping, ending = threading.Event(), threading.Event()
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
+    scenario = _scenario(
+        "stopped-again",
+        root(
+            Reply(tools=(delegate("CHILD-S"),)),
+            Reply(tools=(ToolUse(_STOP, {}),), hold=stopping, hold_after=0),
+            *between,
+            Reply(tools=(ToolUse(_FOLLOW_UP, {"message": "One thing more, please."}),)),
+            Reply(text="All done.", hold=ending, hold_after=0),
+        ),
+        AgentScript(["child-s"], "CHILD-S", (Reply(tools=(shell("echo s"),)), held)),
+        waits=(),
+    )
+    return replace(scenario, decide=_telling(scenario, "child-s", stopping, ending))
+
+
+def reopened_child() -> Scenario:
+    """The same with v1, whose closed children take no task before they are opened again."""
+    return replace(stopped_again(Reply(tools=(ToolUse(_REOPEN, {}),))), name="reopened-child")
+
+
 def forked_late() -> Scenario:
     """A child that is launched with a copy of the root's history, after the root has worked and delegated before."""
     forked = delegate("CHILD-B", fork_context=True, fork_turns="all")
@@ -582,14 +607,15 @@ def _notified(scenario: Scenario) -> Scenario:
     return replace(scenario, decide=answer)
 
 
-def _telling(scenario: Scenario, owner: str, reached: threading.Event) -> Callable[[ModelRequest], Reply]:
-    """The event is set when the owner is given an answer that is held."""
+def _telling(scenario: Scenario, owner: str, *reached: threading.Event) -> Callable[[ModelRequest], Reply]:
+    """One event after the other is set when the owner is given an answer that is held."""
     decide = scenario.decide
 
     def answer(request: ModelRequest) -> Reply:
         reply = decide(request)
-        if reply.owner == owner and reply.hold is not None:
-            reached.set()
+        waiting = next((event for event in reached if not event.is_set()), None)
+        if reply.owner == owner and reply.hold is not None and waiting is not None:
+            waiting.set()
         return reply
 
     return answer
@@ -624,6 +650,8 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "nested-notified": nested_notified,
     "resumed-child": resumed_child,
     "stopped-child": stopped_child,
+    "stopped-again": stopped_again,
+    "reopened-child": reopened_child,
     "forked-late": forked_late,
     "compaction": compaction,
     "cross-process-resume": cross_process_resume,

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from roller_capture.scripted_provider.reply import Reply, ToolUse
@@ -27,6 +28,8 @@ DELEGATION_TOOLS: Final = ("subagent", "subagent_fork", "workflow", "send_messag
 SESSION_HEADER: Final = "x-deepseek-harness-session-id"
 _RESPONSES_SESSION_HEADER: Final = "session_id"
 _COMPACTION_HEADER: Final = "x-deepseek-harness-compact"
+_COMPACTION_ORDER: Final = "You are now acting as a compaction engine"
+"""What the harness asks for with a compaction, which through the providers that are not its own has no header."""
 _LONGEST_WAIT: Final = 30.0
 """Seconds that one request waits for another; when one is up, the run differs from the scenario."""
 
@@ -43,7 +46,7 @@ _TWO_LEVELS: Final = """\
     toolName: subagent
     maxDepth: 2
 """
-_SMALL_WINDOW: Final = """\
+_COMPACT_SOON: Final = """\
 - id: compaction-basic
   config:
     thresholdRatio: 0.5
@@ -51,12 +54,35 @@ _SMALL_WINDOW: Final = """\
     retainTokens: 10
     maxTokens: 500
     auto: true
+"""
+_SMALL_WINDOW: Final = """\
 - id: llm-deepseek
   config:
     apiKeyEnv: DEEPSEEK_API_KEY
     defaultContextWindow: 5000
     streamIdleTimeoutMs: 172800000
 """
+_OTHER_PROVIDER: Final = """\
+- id: llm-pi-ai
+  config:
+    providers:
+      roller:
+        apiKeyEnv: DEEPSEEK_API_KEY
+        api: {api}
+        baseURL: !!js process.env.DEEPSEEK_BASE_URL + '/v1'
+        models:
+"""
+"""The provider that `collect` lays down for the protocols that are not the harness's own. A change to it has to say all
+of it again, with its models behind."""
+_TWO_MODELS: Final = """\
+          - {id: scripted-model, contextWindow: 1000000, maxTokens: 32768}
+          - {id: other-model, contextWindow: 1000000, maxTokens: 32768}
+"""
+_ONE_SMALL_MODEL: Final = """\
+          - {id: scripted-model, contextWindow: 15000, maxTokens: 500}
+"""
+_OTHER_APIS: Final = {"responses": "openai-responses", "chat": "openai-completions"}
+"""The harness's names of those protocols."""
 
 
 def shell(command: str) -> ToolUse:
@@ -207,8 +233,9 @@ def tool_error() -> Scenario:
     )
 
 
-def tool_configs() -> Scenario:
-    """A workflow whose second agent has another model than the root and the first."""
+def tool_configs(patch: str | None = None) -> Scenario:
+    """A workflow whose second agent has another model than the root and the first. Of another provider than the
+    harness's own, the models are listed: then a `patch` lists both."""
     script = (
         'const a = await agent("CHILD-R: do your part.", {label: "one"});\n'
         'const b = await agent("CHILD-M: do your part.", {label: "two", model: "other-model"});\n'
@@ -219,6 +246,7 @@ def tool_configs() -> Scenario:
         root(Reply(tools=(workflow(script),)), Reply(text="All done.")),
         worker("CHILD-R", ["same-model"], "Done."),
         worker("CHILD-M", ["other-model"], "Done by another model."),
+        patch=patch,
     )
 
 
@@ -313,6 +341,10 @@ def _addressing(
     return replace(scenario, decide=address)
 
 
+def _stop(agent: str) -> ToolUse:
+    return ToolUse("interrupt_agent", {"agent_id": agent})
+
+
 def _message(text: str) -> Callable[[str], ToolUse]:
     return lambda agent: ToolUse("send_message", {"agent_id": agent, "message": text})
 
@@ -359,9 +391,27 @@ def stopped_child() -> Scenario:
         ),
         worker("CHILD-X", ["child-x"], command="touch started; sleep 60"),
     )
-    return _addressing(
-        scenario, "root", "Stopping.", lambda agent: ToolUse("interrupt_agent", {"agent_id": agent}), _STARTED
+    return _addressing(scenario, "root", "Stopping.", _stop, _STARTED)
+
+
+def stopped_again() -> Scenario:
+    """A child that was stopped is sent a further message, and its answer to that never ends; to be run with a low drain
+    timeout."""
+    held = Reply(text=LONG, hold=threading.Event(), hold_after=4)
+    scenario = _scenario(
+        "stopped-again",
+        root(
+            Reply(tools=(delegate("CHILD-X"),)),
+            Reply(tools=(shell("until [ -e started ]; do sleep 0.1; done"),)),
+            Reply(text="Stopping."),
+            Reply(text="Noted.", delay=2.0),  # the notice comes meanwhile
+            Reply(text="Resuming."),
+            Reply(text="Waiting again."),
+        ),
+        AgentScript(["child-x"], "CHILD-X", (Reply(text="On it.", tools=(shell("touch started; sleep 60"),)), held)),
     )
+    scenario = _addressing(scenario, "root", "Stopping.", _stop, _STARTED)
+    return _addressing(scenario, "root", "Resuming.", _message("One thing more, please."), _STARTED)
 
 
 def wait_ceiling() -> Scenario:
@@ -374,18 +424,18 @@ def wait_ceiling() -> Scenario:
     )
 
 
-def compaction() -> Scenario:
+def compaction(window: str = _SMALL_WINDOW) -> Scenario:
     """A window so small that the harness has the context summed up before it goes on."""
     scenario = _scenario(
         "compaction",
         root(Reply(tools=(shell("seq 1 1500"),)), Reply(tools=(shell("seq 1 1500"),)), Reply(text="All done.")),
-        patch=_SMALL_WINDOW,
+        patch=_COMPACT_SOON + window,
     )
     decide = scenario.decide
     summed_up = threading.Event()
 
     def sum_up(request: ModelRequest) -> Reply:
-        if _COMPACTION_HEADER in request.headers:
+        if _COMPACTION_HEADER in request.headers or _COMPACTION_ORDER in request.prompt_text:
             summed_up.set()
             return Reply(text=f"{ROOT}: nearly done.", owner="root")
         return Reply(text="All done.", owner="root") if summed_up.is_set() else decide(request)
@@ -437,6 +487,16 @@ def killed_root() -> Scenario:
     return ended_when_held(_scenario("killed-root", root(Reply(tools=(shell("echo x"),)), held)))
 
 
+def _through_another_provider(make: Callable[[str], Scenario], models: str) -> dict[str, Callable[[], Scenario]]:
+    """A scenario that changes the configuration of the provider, in the protocols that are not the harness's own."""
+
+    def made(protocol: str, api: str) -> Scenario:
+        scenario = make(_OTHER_PROVIDER.format(api=api) + models)
+        return replace(scenario, name=f"{scenario.name}-{protocol}")
+
+    return {f"{make.__name__.replace('_', '-')}-{name}": partial(made, name, api) for name, api in _OTHER_APIS.items()}
+
+
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "ordinary": ordinary,
     "single": single,
@@ -464,12 +524,17 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "workflow": workflow_parallel,
     "two-workflows": two_workflows,
     "stopped-child": stopped_child,
+    "stopped-again": stopped_again,
     "wait-ceiling": wait_ceiling,
+    **_through_another_provider(tool_configs, _TWO_MODELS),
+    **_through_another_provider(compaction, _ONE_SMALL_MODEL),
 }
 """Every scenario by its name."""
 
+_SMALL_ANSWERS: Final = ("--patch", PATCH, "--max-tokens", "200")
+
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "compaction": ("--patch", PATCH, "--max-tokens", "200"),
-    "nested-allowed": ("--patch", PATCH),
+    **{name: _SMALL_ANSWERS for name in SCENARIOS if name.startswith("compaction")},
+    **dict.fromkeys(("nested-allowed", "tool-configs-responses", "tool-configs-chat"), ("--patch", PATCH)),
 }
 """Arguments for the harness, relative to the working folder."""

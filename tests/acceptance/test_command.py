@@ -1,22 +1,28 @@
 """The command around the runs: wrong calls, rows, exit codes."""
 
 import json
+import re
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from roller_capture import terminal
 from roller_capture.acceptance import command
 from roller_capture.acceptance.captured_run import Capture
-from roller_capture.acceptance.expected import SCENARIO_NAMES, NotApplicable, NotApplicableReason
+from roller_capture.acceptance.expected import SCENARIO_NAMES, Expected, NotApplicable, NotApplicableReason
 from roller_capture.acceptance.real_service import real_differences
 from roller_capture.acceptance.run import RunFailedError, Setting, run_real
 from roller_capture.cli import app
 from roller_capture.errors import RollerError
 from roller_capture.harnesses import HARNESSES
+from roller_capture.launchers import find_launcher
 from roller_capture.launchers.binaries import Binary
+from roller_capture.vocabulary import Protocol
 from tests.support.one_delegation import captured, good
 
 PLANNED = [
@@ -148,17 +154,54 @@ def test_a_real_service_is_judged_by_what_the_harness_can_do(
     assert answer == (found, 1, len(kinds), 0)
 
 
-def test_every_reason_of_the_closed_list_is_proven_by_a_run() -> None:
-    """And documented; a reason that no harness has would be one without a proof."""
-    used = {
-        entry.reason
+def _documented() -> set[tuple[str, str, str]]:
+    """Reason, harness and scenario of each entry of the page's table."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "acceptance.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| ([\w, -]+) \| [^|]+ \|$", page, re.MULTILINE)
+    return {(reason, harness, name.strip()) for reason, harness, names in rows for name in names.split(",")}
+
+
+def test_the_closed_list_of_reasons_is_what_the_plans_have() -> None:
+    """Each entry of the documentation's table stands in a plan, which proves it by a run, and the other way round; a
+    reason that no harness has would be one without a proof."""
+    planned = {
+        (entry.reason.value, harness, name)
         for harness in PLANNED
-        for entry in command.find_plan(harness).cells.values()
+        for cells in (command.find_plan(harness).cells, *command.find_plan(harness).in_protocol.values())
+        for name, entry in cells.items()
         if isinstance(entry, NotApplicable)
     }
-    assert used == set(NotApplicableReason)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "acceptance.md").read_text(encoding="utf-8")
-    assert all(f"`{reason.value}`" in page for reason in NotApplicableReason)
+    assert planned == _documented()
+    assert {reason for reason, _, _ in planned} == {reason.value for reason in NotApplicableReason}
+
+
+@pytest.mark.parametrize("harness", PLANNED)
+def test_what_a_plan_says_of_another_protocol_can_be_run(harness: str) -> None:
+    """It is one that the harness speaks beside its first, and the scenario has a script."""
+    plan, spoken = command.find_plan(harness), find_launcher(harness).traits.protocols
+    assert set(plan.in_protocol) <= set(spoken[1:])
+    for protocol, cells in plan.in_protocol.items():
+        assert set(cells) <= set(SCENARIO_NAMES)
+        for name, entry in cells.items():
+            assert plan.cell(name, protocol) is entry
+            assert plan.cell(name, spoken[0]) is plan.cells[name]
+            assert command.find_script(plan, entry.proof if isinstance(entry, NotApplicable) else entry.scenario).prompt
+
+
+@pytest.mark.usefixtures("played")
+def test_another_protocol_is_judged_by_what_the_plan_says_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the first one as before."""
+    plan = command.find_plan("hermes")
+    other = {Protocol.OPENAI_RESPONSES: {"single": replace(plan.cells["single"], expected=Expected())}}
+    monkeypatch.setattr(command, "find_plan", lambda _: replace(plan, delegation_tools=("Agent",), in_protocol=other))
+    results = {}
+    for protocol in (Protocol.OPENAI_CHAT_COMPLETIONS, Protocol.OPENAI_RESPONSES):
+        arguments = ["acceptance", "--harness", "hermes", "--scenario", "single", "--protocol", protocol, "--json"]
+        [row] = json.loads(CliRunner().invoke(app, arguments).stdout)
+        results[row["protocol"]] = row["differences"]
+    more = "there were more delegations than the scenario has"
+    assert any(more in found for found in results[Protocol.OPENAI_RESPONSES])
+    assert not any(more in found for found in results[Protocol.OPENAI_CHAT_COMPLETIONS])
 
 
 def test_the_table_is_plain_in_a_pipe(played: dict[str, Any]) -> None:
@@ -167,10 +210,32 @@ def test_the_table_is_plain_in_a_pipe(played: dict[str, Any]) -> None:
     result = CliRunner().invoke(app, ["acceptance", "--harness", "claude-code", "--scenario", "single"])
     assert result.exit_code == 1
     title, heading, row = result.stdout.splitlines()
-    assert title.startswith("claude-code 9.9")
-    assert heading.split()[:2] == ["scenario", "result"]
-    assert row.split()[:2] == ["single", "failed"]
+    assert title == "claude-code"
+    assert heading.split()[:5] == ["scenario", "result", "version", "protocol", "model"]
+    assert row.split()[:5] == ["single", "failed", "9.9", "Messages", "scripted-model"]
     assert row.endswith("x" * 250)
+
+
+def test_on_a_terminal_each_row_says_what_was_run_in_120_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version, protocol and model stand in it, and the longest names are whole."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    head = ("hermes", "0.19.0-beta")
+    rows = [
+        command.Row(*head, "cross-process-resume", "openai-responses", "scripted-model", command.Result.PASSED),
+        command.Row(
+            *head, "resumed-child", "anthropic-messages", "m", command.Result.NOT_APPLICABLE, "no_resumed_child"
+        ),
+    ]
+    said: list[str] = []
+    monkeypatch.setattr(terminal, "answer", said.append)
+    terminal.print_table(command._table(rows), compact=True)
+    lines = [line.split() for line in said[0].splitlines() if line.lstrip().startswith(("cross", "resumed"))]
+    assert [line[:5] for line in lines] == [
+        ["cross-process-resume", "passed", "0.19.0-beta", "Responses", "scripted-model"],
+        ["resumed-child", "not_applicable", "0.19.0-beta", "Messages", "m"],
+    ]
+    assert max(map(len, said[0].splitlines())) <= 120
 
 
 def test_a_real_service_is_asked_with_the_plans_own_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from roller_capture.acceptance.expected import Delegation, Expected
 from roller_capture.acceptance.judge import accounting_differences, differences
-from roller_capture.acceptance.truth_table import Relation, TruthTable
+from roller_capture.acceptance.truth_table import ComparisonError, Relation, TruthTable
 from roller_capture.vocabulary import CoverageStrength
-from tests.support.one_delegation import captured, good, mark
+from tests.support.one_delegation import TOOL_ID, captured, good, mark
 
 ONE_CHILD = Expected((Delegation("child-a"),))
 
@@ -140,6 +140,23 @@ def test_which_of_two_twins_a_tool_call_launched_is_told_by_its_result() -> None
     assert judged(good(), Expected((Delegation("child-a", twin=True),))) == []
     table = TruthTable(captured(good()), ("Agent",))
     assert table.relations_of([Delegation("another", twin=True)]) == table.relations_of([Delegation("child-a")])
+
+
+def test_which_of_two_twins_was_launched_in_the_background_is_told_by_the_id_that_both_messages_have() -> None:
+    """The tool call's result names an agent, and a later message the same one, with its answer."""
+    agents = [f"{digit * 8}-0000-4000-8000-000000000000" for digit in "ab"]
+    told = Delegation("whoever asked first", background=True, twin=True)
+    published = copy.deepcopy(good())
+    published["calls"][2]["context"]["messages"] += [
+        {"role": "tool", "tool_call_id": TOOL_ID, "content": f"started subagent {agents[0]}"},
+        {"role": "user", "content": f"{agents[0]} finished: {mark(2)}"},
+        {"role": "user", "content": f"{agents[1]} finished: {mark(1)}"},
+    ]
+    table = TruthTable(captured(published), ("Agent",))
+    assert table.relations_of([told]) == table.relations_of([Delegation("child-a", background=True)])
+    del published["calls"][2]["context"]["messages"][-2]
+    with pytest.raises(ComparisonError, match="leads to the answers of 0 agents"):
+        TruthTable(captured(published), ("Agent",)).relations_of([told])
 
 
 def _in_context(table: TruthTable, number: int) -> Relation:

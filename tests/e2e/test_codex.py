@@ -87,6 +87,12 @@ class Expected:
 _CUT = {"call_incomplete": 1}
 _A, _B = Delegation("child-a"), Delegation("child-b")
 FIRST, SECOND, BOTH = ("v1",), ("v2",), ("v1", "v2")
+_STOPPED_AGAIN = (Delegation("child-s", end=None), Delegation("child-s", end=None))
+_CUT_AGAIN: Mapping[str, Any] = {
+    "ended": {"child-s": "interrupted"},
+    "pending": frozenset({"child-s"}),
+    "reasons": {"call_incomplete": 2, "lifecycle_pending": 1},
+}
 EXPECTED: Mapping[str, Expected] = {
     "single": Expected((_A,), generations=FIRST),
     "parallel": Expected((_A, _B), generations=FIRST),
@@ -124,6 +130,9 @@ EXPECTED: Mapping[str, Expected] = {
     "stopped-child": Expected(
         (Delegation("child-s", end=None),), ended={"child-s": "interrupted"}, reasons=_CUT, generations=BOTH
     ),
+    "stopped-again": Expected(_STOPPED_AGAIN, **_CUT_AGAIN, generations=SECOND),
+    # A closed child of v1 takes no further task before it is opened again.
+    "reopened-child": Expected(_STOPPED_AGAIN, **_CUT_AGAIN, generations=FIRST),
     "forked-late": Expected((_A, _B), generations=BOTH),
     "compaction": Expected((_A,), generations=BOTH),
     "cross-process-resume": Expected((_A,), generations=FIRST),

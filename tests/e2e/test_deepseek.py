@@ -77,6 +77,17 @@ RUNS: Mapping[str, Run] = {
     # A child's message to its parent delegates nothing.
     "messages": Run("messages", Expected((_one("child-s"), Delegation("", parent="child-s", refused=True)))),
     "stopped-child": Run("stopped-child", Expected((_one("child-x", None),), ended={"child-x": "interrupted"})),
+    # What a stopped child is sent afterwards is no part of what the stop has settled.
+    "stopped-again": Run(
+        "stopped-again",
+        Expected(
+            (_one("child-x", None), _one("child-x", None)),
+            ended={"child-x": "interrupted"},
+            pending=frozenset({"child-x"}),
+            reasons={"call_incomplete": 1, "lifecycle_pending": 1},
+        ),
+        drain_timeout=2.0,
+    ),
     "wait-ceiling": Run(
         "wait-ceiling",
         Expected(

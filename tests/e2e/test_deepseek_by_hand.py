@@ -20,3 +20,5 @@ def test_what_the_command_prints_is_enough(tmp_path: Path) -> None:
     table = TruthTable(capture)
     assert differences(table, Expected(execution="unknown", purposes={"title": 1})) == []
     assert (tmp_path / "run" / "home" / ".dsh" / "sessions").is_dir()
+    # No launcher told the version: the requests do.
+    assert capture.manifest["harness"] == {"name": "deepseek", "version": "0.2.1rc2", "tested": True}

@@ -61,11 +61,12 @@ def _thread_ids(source: AdapterInput, tree: NativeTree, gaps: GapLog) -> frozens
     usable = frozenset(item for item in everything if is_thread_id(item))
     if usable:
         return usable
-    present = root_threads(tree) if _is_own_copy(source) else []
+    is_own = _is_own_copy(source)
+    present = root_threads(tree) if is_own else []
     if len(present) == 1:
         return frozenset(present)
-    reason = "no request and no launcher names the thread, and it is not the only one in the run's own logs"
-    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, reason)
+    held = f"the run's own logs hold {len(present) or 'none'}" if is_own else "the logs are not the run's own copy"
+    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, f"no request and no launcher names the thread, and {held}")
     return frozenset()
 
 
@@ -86,6 +87,7 @@ def _capture(
     for version in sorted(versions.keys() - TESTED_VERSIONS):
         gaps.add(AttemptErrorCode.NATIVE_VERSION_UNTESTED, f"version {version} of Codex was never tested")
     metadata = source.wire_headers.get(identity.METADATA_HEADER, frozenset())
+    is_known = bool(threads.roots) and seen | threads.doubtful <= threads.by_id.keys()
     return NativeCapture(
         harness_version=max(versions, key=lambda item: versions[item]) if versions else None,
         version_tested=bool(versions) and TESTED_VERSIONS.issuperset(versions),
@@ -101,7 +103,7 @@ def _capture(
         delegation_tools=DELEGATION_TOOLS,
         sources=tree.sources if tree is not None else (),
         gaps=gaps.gaps(),
-        lifecycle=None if threads.roots and seen <= threads.by_id.keys() else LifecycleStatus.UNKNOWN,
+        lifecycle=None if is_known else LifecycleStatus.UNKNOWN,
     )
 
 

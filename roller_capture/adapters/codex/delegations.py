@@ -60,14 +60,15 @@ class DelegationFinder:
         """The delegations of each child, by its thread id: the launch first, then further tasks as they were given."""
         for parent in self._threads.by_id.values():
             for call in parent.tool_calls.values():
-                if call.name in SPAWN_TOOLS and call.call_id not in parent.repeated_calls:
+                if call.name in SPAWN_TOOLS:
                     self._launch(parent, call)
         self._drop_double_launches()
         self._threads.launched.update(self._found)
         for parent in self._threads.by_id.values():
             for call in parent.tool_calls.values():
-                if call.name in FOLLOW_UP_TOOLS and call.call_id not in parent.repeated_calls:
+                if call.name in FOLLOW_UP_TOOLS:
                     self._follow_up(parent, call)
+            self._name_tasks_without_call(parent)
         for delegations in self._found.values():
             for number, delegation in enumerate(delegations, 1):
                 delegation.number = number
@@ -81,7 +82,7 @@ class DelegationFinder:
             return
         rollout, evidence = child
         if rollout.meta.parent_id != parent.thread_id or self._threads.parent_of(rollout) is not parent:
-            self._unproven("a launched agent's rollout names another parent", call.place)
+            self._unproven("a launched agent's rollout names another parent", call.place, rollout.thread_id)
             return
         output = parent.outputs.get(call.call_id)
         self._found.setdefault(rollout.thread_id, []).append(Delegation(parent, rollout, call, evidence, output))
@@ -108,14 +109,18 @@ class DelegationFinder:
         self._by_activity(parent, call, kind, named)
         if kind == "started":
             self._by_output(parent, call, named)
+        if call.call_id in parent.repeated_calls:
+            self._threads.doubtful |= named.threads
+            return None
         if len(named.threads) > 1:
-            self._unproven("the records of one tool call name different agents", call.place)
+            self._unproven("the records of one tool call name different agents", call.place, *named.threads)
         if len(named.threads) != 1:
             return None  # a call that failed names none
         thread_id = next(iter(named.threads))
         rollout = self._threads.by_id.get(thread_id)
         if rollout is None or rollout.is_unknown_fork:
             if rollout is None:
+                self._threads.doubtful.add(thread_id)
                 reason = f"a tool call names agent {thread_id}, of which there is no rollout"
                 self._add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason, call.place)
             return None
@@ -145,19 +150,29 @@ class DelegationFinder:
         if thread_id is not None:
             named.add(thread_id, output.place.evidence("tool", call.call_id))
 
+    def _name_tasks_without_call(self, parent: Rollout) -> None:
+        """Further tasks (v1) that the harness's record alone tells of; a launch without its call is named anyway."""
+        for record in parent.collab_calls.values():
+            if record.tool in FOLLOW_UP_TOOLS and record.succeeded and record.call_id not in parent.tool_calls:
+                reason = "the harness tells of a further task of which there is no tool call"
+                self._unproven(reason, record.place, *record.receivers)
+
     def _drop_double_launches(self) -> None:
         for thread_id, delegations in list(self._found.items()):
             if len(delegations) > 1:
-                self._unproven("two tool calls are said to have launched one agent", delegations[1].call.place)
+                reason = "two tool calls are said to have launched one agent"
+                self._unproven(reason, delegations[1].call.place, thread_id)
                 del self._found[thread_id]
 
     def _name_children_without_launch(self) -> None:
         for rollout in self._threads.by_id.values():
             meta = rollout.meta
             if meta.is_subagent and meta.side is None and rollout.thread_id not in self._found:
-                self._unproven("no tool call is proven to have launched an agent", Place(rollout.source, 1))
+                reason = "no tool call is proven to have launched an agent"
+                self._unproven(reason, Place(rollout.source, 1), rollout.thread_id)
 
-    def _unproven(self, reason: str, place: Place) -> None:
+    def _unproven(self, reason: str, place: Place, *agents: str) -> None:
+        self._threads.doubtful.update(agents)
         self._add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, place)
 
     def _add(self, code: AttemptErrorCode, reason: str, place: Place) -> None:

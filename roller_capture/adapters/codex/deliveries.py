@@ -7,7 +7,7 @@
 Each of them becomes a relation and a probe. What they say about the end of a delegation is kept for its judgement.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.codex.delegations import Delegation
@@ -91,7 +91,8 @@ class DeliveryFinder:
     def _waits(self, receiver: Rollout) -> Iterator[Carrier]:
         for told in receiver.collab_calls.values():
             if told.tool in WAIT_TOOLS and told.call_id not in receiver.tool_calls:
-                self._unproven("the harness tells of a wait of which there is no tool call", told.place)
+                reason = "the harness tells of a wait of which there is no tool call"
+                self._unproven(reason, told.place, *told.states)
         for call in receiver.tool_calls.values():
             output = receiver.outputs.get(call.call_id)
             if call.name not in WAIT_TOOLS or call.call_id in receiver.repeated_calls:
@@ -102,13 +103,15 @@ class DeliveryFinder:
             states = agent_states(output.value.get("status"))
             record = receiver.collab_calls.get(call.call_id)
             if record is not None and states != dict(record.states):
-                self._unproven("a wait's output and the harness's record of it say different things", output.place)
+                reason = "a wait's output and the harness's record of it say different things"
+                self._unproven(reason, output.place, *_told_differently(states, record.states))
                 continue
             final = [(thread_id, state) for thread_id, state in states.items() if state.is_final]
             for index, (thread_id, state) in enumerate(final, 1):
                 child = self._threads.by_id.get(thread_id)
                 if child is None:
-                    self._unproven("a wait's output names an agent of which there is no rollout", output.place)
+                    reason = "a wait's output names an agent of which there is no rollout"
+                    self._unproven(reason, output.place, thread_id)
                     continue
                 yield Carrier(
                     receiver,
@@ -126,8 +129,9 @@ class DeliveryFinder:
         for message in receiver.messages:
             child = self._threads.by_id.get(message.about) or self._threads.by_path(message.about, receiver)
             if child is None or not child.meta.is_subagent:
-                self._unproven("a result names an agent of which there is no rollout", message.place)
+                self._unproven("a result names an agent of which there is no rollout", message.place, message.about)
             elif message.item_id in seen:
+                self._threads.doubtful.add(child.thread_id)
                 reason = "two results have one item id"
                 self._add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, message.place)
             elif message.state.is_final:
@@ -178,7 +182,8 @@ class DeliveryFinder:
         if len(possible) == 1:
             return possible[0]
         if delegations:
-            self._unproven("nothing tells which task of an agent a result belongs to", carrier.place)
+            reason = "nothing tells which task of an agent a result belongs to"
+            self._unproven(reason, carrier.place, carrier.child.thread_id)
         return None
 
     def _name_lost_output(self, holder: Rollout, call: ToolCall) -> None:
@@ -187,11 +192,17 @@ class DeliveryFinder:
         if len(holder.usages) > 1 and holder.usages[-2].place.line > call.place.line:
             self._unproven("a rollout that goes on does not hold the output of a tool call about agents", call.place)
 
-    def _unproven(self, reason: str, place: Place) -> None:
+    def _unproven(self, reason: str, place: Place, *agents: str) -> None:
+        self._threads.doubtful.update(agents)
         self._add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, place)
 
     def _add(self, code: AttemptErrorCode, reason: str, place: Place) -> None:
         self._gaps.add(code, reason, source=place.source, line=place.line)
+
+
+def _told_differently(some: Mapping[str, AgentState], others: Mapping[str, AgentState]) -> set[str]:
+    """The agents of which two records of one wait do not say the same."""
+    return {thread_id for thread_id in some.keys() | others.keys() if some.get(thread_id) != others.get(thread_id)}
 
 
 def _acknowledges(delegation: Delegation, output: ToolOutput) -> bool:

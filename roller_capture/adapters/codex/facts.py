@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeGuard
 
 from roller_capture.adapters.native_values import is_locatable
 from roller_capture.capture_protocol import Evidence
@@ -76,6 +77,11 @@ class Turn:
     state: EndState = EndState.RUNNING
     message: str | None = None
     word: str | None = None
+
+
+def has_ended(turn: Turn | None) -> TypeGuard[Turn]:
+    """Whether a turn is known that came to an end of its own, good or bad."""
+    return turn is not None and turn.state in (EndState.ENDED, EndState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,8 @@ class Rollout:
     versions: Counter[str] = field(default_factory=Counter)
     is_unknown_fork: bool = False
     """It begins with a copy of which nothing tells the end, so nothing in it is known to be the thread's own."""
+    has_stray_end: bool = False
+    """A turn ends in it that did not begin, so its turns do not tell how its tasks ended."""
 
     @property
     def thread_id(self) -> str:

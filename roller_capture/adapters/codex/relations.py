@@ -1,4 +1,4 @@
-"""The launches and the ends of children, and whether each child's work is settled.
+"""The launches and the ends of children.
 
 The rules are those of the protocol ("Relation semantics") and of design section 7: a child's own rollout says how its
 turn ended; what its parent was told must agree; one that just stopped is neither completed nor failed.
@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.codex.delegations import Delegation, DelegationFinder
-from roller_capture.adapters.codex.deliveries import Deliveries, DeliveryFinder
-from roller_capture.adapters.codex.facts import EndState, Rollout, Turn
-from roller_capture.adapters.codex.record_shapes import STOP_TOOLS, completed_turn
+from roller_capture.adapters.codex.deliveries import Carrier, Deliveries, DeliveryFinder
+from roller_capture.adapters.codex.facts import EndState, Place, Rollout, Turn, has_ended
+from roller_capture.adapters.codex.lifecycle import find_stops, lifecycle
+from roller_capture.adapters.codex.record_shapes import completed_turn
 from roller_capture.adapters.codex.threads import Threads
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.capture_protocol import ContextProbe, Evidence, NativeRelation
@@ -40,19 +41,22 @@ def find_relations(threads: Threads, gaps: GapLog) -> NativeRelations:
     found = NativeRelations(probes=deliveries.probes)
     for delegation in (item for many in delegations.values() for item in many):
         found.relations.append(_spawn(delegation))
-        end = _end(delegation, deliveries, gaps)
-        if end is not None:
-            found.relations.append(end)
+        wrong = _told_otherwise(delegation, deliveries)
+        if wrong is not None:
+            reason = "what was told of an agent's end is not what its own rollout says"
+            _unproven(threads, delegation, reason, wrong.place, gaps)
         elif _has_no_turn(delegation):
-            place = delegation.call.place
             reason = "nothing tells with which turn of its agent a further task ended"
-            gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
+            _unproven(threads, delegation, reason, delegation.call.place, gaps)
+        elif has_ended(delegation.turn):
+            found.relations.append(_end(delegation, delegation.turn, deliveries))
     found.relations += deliveries.relations
-    stopped = _stopped(threads)
-    for rollout in threads.by_id.values():
+    stops = find_stops(threads)
+    for thread_id, rollout in threads.by_id.items():
         if rollout.meta.is_subagent:
-            own = delegations.get(rollout.thread_id, [])
-            found.lifecycles[rollout.thread_id] = _lifecycle(rollout, own, deliveries, stopped)
+            own, its_stops = delegations.get(thread_id, []), stops.get(thread_id, [])
+            doubtful = thread_id in threads.doubtful or rollout.has_stray_end
+            found.lifecycles[thread_id] = lifecycle(rollout, own, deliveries, its_stops, is_doubtful=doubtful)
     return found
 
 
@@ -67,22 +71,29 @@ def _spawn(delegation: Delegation) -> NativeRelation:
     return _relation(RelationType.SPAWN, delegation, evidence, None)
 
 
-def _end(delegation: Delegation, deliveries: Deliveries, gaps: GapLog) -> NativeRelation | None:
-    """The end of one delegation, from the child's turn; its carriers must not say otherwise."""
-    turn, carriers = delegation.turn, deliveries.of(delegation)
-    if turn is None or turn.state not in (EndState.ENDED, EndState.FAILED):
+def _told_otherwise(delegation: Delegation, deliveries: Deliveries) -> Carrier | None:
+    """What brought a result that is not the one that the child's own turn ended with."""
+    turn = delegation.turn
+    if not has_ended(turn):
         return None
     expected = "completed" if turn.state is EndState.ENDED else "errored"
-    wrong = [item for item in carriers if item.state.word != expected or not _same_text(turn, item.state.message)]
-    if wrong:
-        reason = "what was told of an agent's end is not what its own rollout says"
-        place = wrong[0].place
-        gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
-        return None
+    for carrier in deliveries.of(delegation):
+        if carrier.state.word != expected or not _same_text(turn, carrier.state.message):
+            return carrier
+    return None
+
+
+def _unproven(threads: Threads, delegation: Delegation, reason: str, place: Place, gaps: GapLog) -> None:
+    threads.doubtful.add(delegation.child.thread_id)
+    gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)
+
+
+def _end(delegation: Delegation, turn: Turn, deliveries: Deliveries) -> NativeRelation:
+    """The end of one delegation, from the child's turn."""
     evidence = (
         turn.place.evidence("turn", turn.turn_id),
         *_told_by_harness(delegation, turn),
-        *(item.evidence for item in carriers),
+        *(item.evidence for item in deliveries.of(delegation)),
     )
     if turn.state is EndState.ENDED:
         return _relation(RelationType.CHILD_COMPLETED, delegation, evidence, "completed")
@@ -92,7 +103,7 @@ def _end(delegation: Delegation, deliveries: Deliveries, gaps: GapLog) -> Native
 def _has_no_turn(delegation: Delegation) -> bool:
     """Whether a task was given to an agent that has ended, and none of its turns is known to be the task's."""
     turns = delegation.child.turns
-    return delegation.turn is None and bool(turns) and turns[-1].state in (EndState.ENDED, EndState.FAILED)
+    return delegation.turn is None and bool(turns) and has_ended(turns[-1])
 
 
 def _told_by_harness(delegation: Delegation, turn: Turn) -> Iterator[Evidence]:
@@ -120,35 +131,3 @@ def _relation(
         delegation=delegation.number,
         outcome=outcome,
     )
-
-
-def _stopped(threads: Threads) -> set[tuple[str, str]]:
-    """(thread that stopped, thread that was stopped), by the harness's own records of such tool calls."""
-    found: set[tuple[str, str]] = set()
-    for rollout in threads.by_id.values():
-        calls = {call.call_id for call in rollout.tool_calls.values() if call.name in STOP_TOOLS}
-        for call in rollout.collab_calls.values():
-            if call.call_id in calls and call.tool in STOP_TOOLS and call.succeeded:
-                found |= {(rollout.thread_id, receiver) for receiver in call.receivers}
-        for activity in rollout.activities:
-            if activity.call_id in calls:
-                found.add((rollout.thread_id, activity.thread_id))
-    return found
-
-
-def _lifecycle(
-    child: Rollout, delegations: list[Delegation], deliveries: Deliveries, stopped: set[tuple[str, str]]
-) -> LifecycleStatus:
-    if not child.turns or child.is_unknown_fork:
-        return LifecycleStatus.PENDING if delegations and not child.usages else LifecycleStatus.UNKNOWN
-    last = child.turns[-1]
-    ended = last.state in (EndState.ENDED, EndState.FAILED)
-    if child.meta.side is not None:  # nobody waits for its result by a tool call
-        return LifecycleStatus.COMPLETE if ended else LifecycleStatus.PENDING
-    if not delegations:
-        return LifecycleStatus.UNKNOWN
-    if any((delegation.parent.thread_id, child.thread_id) in stopped for delegation in delegations):
-        return LifecycleStatus.COMPLETE
-    awaited = [item for item in delegations if item.turn is not None]
-    delivered = all(deliveries.of(item) for item in awaited) and any(deliveries.of(item) for item in delegations)
-    return LifecycleStatus.COMPLETE if ended and delivered else LifecycleStatus.PENDING

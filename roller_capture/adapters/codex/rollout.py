@@ -267,6 +267,7 @@ class _Reader:
         meta = self._rollout.meta
         if meta.is_subagent and meta.side is None and as_id(event.get("turn_id")) not in self._turns:
             self._add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "a turn ends that did not begin", place)
+            self._rollout.has_stray_end = True
         return self._turn(event, place)
 
     def _end(self, event: Mapping[str, Any], place: Place) -> None:

@@ -16,11 +16,13 @@ from roller_capture.vocabulary import AttemptErrorCode
 @dataclass(slots=True)
 class Threads:
     """All threads by their ids, roots and children. `launched` are the children of which a delegation is proven,
-    `contradicted` those whose own requests name another parent than their rollouts."""
+    `contradicted` those whose own requests name another parent than their rollouts. `doubtful` are agents that records
+    name where these disagree, or do not prove what became of a task; some of them may have no rollout."""
 
     by_id: Mapping[str, Rollout]
     contradicted: frozenset[str] = frozenset()
     launched: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
 
     def parent_of(self, rollout: Rollout) -> Rollout | None:
         """The thread that the child's first line names, unless following it leads around in a circle."""

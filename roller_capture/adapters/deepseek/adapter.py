@@ -4,14 +4,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from roller_capture.adapters.deepseek import identity
-from roller_capture.adapters.deepseek.delegations import DELEGATION_TOOLS, DelegationFinder, Delegations
+from roller_capture.adapters.deepseek.delegations import (
+    DELEGATION_TOOLS,
+    DelegationFinder,
+    Delegations,
+    launched_agents,
+)
 from roller_capture.adapters.deepseek.facts import Place, Session
 from roller_capture.adapters.deepseek.locate import all_session_ids, is_session_id
 from roller_capture.adapters.deepseek.relations import ChildOutcome, NativeRelations, RelationFinder, last_status
 from roller_capture.adapters.deepseek.sessions import SessionSource
+from roller_capture.adapters.deepseek.version import versions_of
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
-from roller_capture.adapters.native_values import as_id, as_word
+from roller_capture.adapters.native_values import as_id
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NativeParticipant, NativeSource
 from roller_capture.vocabulary import (
     AttemptErrorCode,
@@ -92,12 +98,13 @@ def _capture(
     participants = _participants(source, sessions, delegations, relations, gaps)
     places = {item.key: _place(item.key, sessions) for item in participants}
     sent = frozenset(name for name, values in source.wire_headers.items() if values)
-    version = as_word(source.launcher.get("harness_version"))
-    if version is not None and version not in TESTED_VERSIONS:
+    named = _seen_ids(source) | launched_agents(sessions)
+    versions = versions_of(source.launcher, source.wire_headers)
+    for version in sorted(versions - TESTED_VERSIONS):
         gaps.add(AttemptErrorCode.NATIVE_VERSION_UNTESTED, f"version {version} was not tested")
     return NativeCapture(
-        harness_version=version,
-        version_tested=version in TESTED_VERSIONS,
+        harness_version=max(versions, default=None),
+        version_tested=bool(versions) and versions <= TESTED_VERSIONS,
         participants=participants,
         identity_fields=identity.IDENTITY_FIELDS,
         identity_claims=tuple(identity.identity_claims(places, sessions, sent)),
@@ -110,7 +117,7 @@ def _capture(
         delegation_tools=DELEGATION_TOOLS,
         sources=sources,
         gaps=gaps.gaps(),
-        lifecycle=None if sessions and _seen_ids(source) <= places.keys() else LifecycleStatus.UNKNOWN,
+        lifecycle=None if sessions and named <= places.keys() else LifecycleStatus.UNKNOWN,
     )
 
 

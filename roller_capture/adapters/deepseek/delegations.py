@@ -38,6 +38,7 @@ class Delegation:
     """One delegation. `number` counts those of a child from 1; `task_index` those of one workflow from 0.
 
     `notice` is the one that ended it, `result` that of the delegating tool call, `None` while a workflow runs.
+    `is_stopped`: an agent stopped the child while this was what it had been given.
     """
 
     parent: Session
@@ -51,16 +52,15 @@ class Delegation:
     agent: WorkflowAgent | None = None
     notice: Notice | None = None
     notice_reader: Session | None = None
+    is_stopped: bool = False
 
 
 @dataclass(slots=True)
 class Delegations:
-    """All delegations, by child. `contradicted` are children whose records do not fit one another; `stopped` those that
-    an agent had stopped."""
+    """All delegations, by child. `contradicted` are children whose records do not fit one another."""
 
     of_child: dict[str, list[Delegation]] = field(default_factory=dict)
     contradicted: set[str] = field(default_factory=set)
-    stopped: set[str] = field(default_factory=set)
 
 
 class DelegationFinder:
@@ -71,6 +71,7 @@ class DelegationFinder:
         self._gaps = gaps
         self._found = Delegations()
         self._messages: dict[str, list[Delegation]] = {}
+        self._stops: dict[str, list[tuple[Session, ToolCall]]] = {}
 
     def find(self) -> Delegations:
         """Every delegation that ids prove. A child without one has none in the result."""
@@ -91,7 +92,7 @@ class DelegationFinder:
         if result is None or result.is_error:
             return
         if call.name == STOP_TOOL and result.agent_id is not None and result.agent_id == call.agent_id:
-            self._found.stopped.add(result.agent_id)
+            self._stops.setdefault(result.agent_id, []).append((parent, call))
         if call.name in LAUNCH_TOOLS:
             if result.word != _STARTED or result.agent_id is None:
                 self._unproven("a delegating tool call's result does not name the agent", result.place)
@@ -172,7 +173,20 @@ class DelegationFinder:
             # Without their ends, messages to an agent at work and new delegations cannot be told apart.
             self._contradict(child_id, "an agent's notices do not fit its delegations", launches[0].link)
             found = launches
+        self._mark_stopped(child_id, found)
         self._found.of_child[child_id] = found
+
+    def _mark_stopped(self, child_id: str, delegations: list[Delegation]) -> None:
+        """A stop settles what the child had been given before, and nothing that came after: a stopped child can be sent
+        more. In another log than the parent's nothing says which came first, so that nothing else may have come."""
+        messages = [item.call.place.seq for item in self._messages.get(child_id, ())]
+        for stopper, call in self._stops.get(child_id, ()):
+            if stopper is not delegations[0].parent:
+                delegations[0].is_stopped |= not messages
+                continue
+            for stopped in [item for item in delegations if item.call.place.seq < call.place.seq][-1:]:
+                ended = stopped.notice.arrived.seq if stopped.notice is not None else call.place.seq
+                stopped.is_stopped |= not any(call.place.seq < sent < ended for sent in messages)
 
     def _notices(self, child_id: str) -> Iterator[tuple[Session, Notice]]:
         for session in self._sessions.values():
@@ -224,6 +238,20 @@ class DelegationFinder:
     def _unproven(self, reason: str, place: Place) -> None:
         code = AttemptErrorCode.NATIVE_RELATION_UNPROVEN
         self._gaps.add(code, reason, source=place.source, line=place.line)
+
+
+def launched_agents(sessions: Mapping[str, Session]) -> frozenset[str | None]:
+    """Every agent that the harness says it has started, `None` for one that it does not name."""
+    found: set[str | None] = set()
+    for session in sessions.values():
+        found |= {agent.child_id for run in session.runs.values() for agent in run.agents.values()}
+        for tool_id, result in session.results.items():
+            call = session.calls.get(tool_id)
+            if call is None and result.word == _STARTED:
+                found.add(result.agent_id)
+            elif call is not None and call.name in LAUNCH_TOOLS and not result.is_error:
+                found.add(result.agent_id if result.word == _STARTED else None)
+    return frozenset(found)
 
 
 def _is_open(parent: Session, call: ToolCall, at: Place) -> bool:

@@ -65,7 +65,9 @@ def identity_claims(
 def purpose_claims(sessions: Mapping[str, Session]) -> Iterator[PurposeClaim]:
     """Compaction by the harness's own header; agent and title by the system prompts that its records hold.
 
-    A prompt that stands in records of both kinds tells nothing.
+    A prompt that stands in records of both kinds tells nothing. Only the harness's own provider sends that header, and
+    a compaction has its agent's prompt: where another provider answered in a run that compacted, what was an agent's
+    turn is told by the response ids of its answers, and of what has none nobody knows.
     """
     places = [place for session in sessions.values() for place in (*session.compactions, session.header)]
     if places:
@@ -73,12 +75,17 @@ def purpose_claims(sessions: Mapping[str, Session]) -> Iterator[PurposeClaim]:
         yield PurposeClaim(f"header:{COMPACTION_HEADER}", "1", Purpose.COMPACTION, evidence, side_call=True)
     titles = _first_places(session.title_systems for session in sessions.values())
     agents = _first_places(session.system_texts for session in sessions.values())
+    answers = [output for _, output in _outputs(sessions) if output.response_id is not None]
+    unmarked = bool(answers) and any(session.compactions for session in sessions.values())
     for text, place in titles.items():
         if text not in agents:
             for field in _SYSTEM_FIELDS:
                 yield PurposeClaim(field, text, Purpose.TITLE, place.evidence("type", None), side_call=True)
+    for output in answers if unmarked else ():
+        evidence = output.place.evidence("response", output.response_id, EvidenceKind.RESPONSE_ID)
+        yield PurposeClaim(_RESPONSE_ID, str(output.response_id), Purpose.AGENT, evidence)
     for text, place in agents.items():
-        if text not in titles:
+        if text not in titles and not unmarked:
             for field in _SYSTEM_FIELDS:
                 yield PurposeClaim(field, text, Purpose.AGENT, place.evidence("type", None))
 

@@ -79,10 +79,11 @@ class RelationFinder:
     def find(self) -> NativeRelations:
         """All relations, probes and outcomes."""
         for child_id, delegations in self._delegations.of_child.items():
+            settled = []
             for delegation in delegations:
                 self._launched(delegation)
-                self._ended(delegation, len(delegations))
-            self._found.outcomes[child_id] = self._outcome(child_id, delegations)
+                settled.append(self._ended(delegation, len(delegations)))
+            self._found.outcomes[child_id] = self._outcome(child_id, settled)
         return self._found
 
     def _launched(self, delegation: Delegation) -> None:
@@ -101,17 +102,18 @@ class RelationFinder:
             acknowledged = self._add(delegation, RelationType.LAUNCH_ACKNOWLEDGED, place, delivery=delivery)
             self._found.probes.append(ContextProbe(acknowledged, _tool_result(call.tool_id)))
 
-    def _ended(self, delegation: Delegation, count: int) -> None:
-        """The end, told by the child's own log and by who waited for it; where they disagree there is none."""
+    def _ended(self, delegation: Delegation, count: int) -> LifecycleStatus:
+        """The end, told by the child's own log and by who waited for it, and whether that settled the delegation; where
+        they disagree, or one tells it in an unknown way, there is no end, and nobody knows."""
         if delegation.child_id in self._delegations.contradicted:
-            return
+            return LifecycleStatus.UNKNOWN
         told = _told(delegation)
         if told is None:
-            return
+            return LifecycleStatus.UNKNOWN if _is_told(delegation) else LifecycleStatus.PENDING
         turn = self._turn(delegation, count)
         if turn is None or turn.end is None or _status(turn) is not told:
             self._unproven(delegation, "an agent's own log does not confirm how it is said to have ended")
-            return
+            return LifecycleStatus.UNKNOWN
         end = turn.end.evidence("turn", None)
         if told is ExecutionStatus.COMPLETED:
             self._add(delegation, RelationType.CHILD_COMPLETED, [end])
@@ -119,6 +121,7 @@ class RelationFinder:
             self._add(delegation, RelationType.CHILD_FAILED, [end], outcome=turn.detail or turn.reason)
         if told is not ExecutionStatus.INTERRUPTED:
             self._delivered(delegation)
+        return LifecycleStatus.COMPLETE if _is_settled(delegation) else LifecycleStatus.PENDING
 
     def _turn(self, delegation: Delegation, count: int) -> Turn | None:
         """The child's turn with which a delegation ended. No id ties a turn to a delegation: the last one ends the
@@ -154,14 +157,15 @@ class RelationFinder:
         else:
             self._found.probes.append(ContextProbe(relation, item))
 
-    def _outcome(self, child_id: str, delegations: list[Delegation]) -> ChildOutcome:
+    def _outcome(self, child_id: str, settled: list[LifecycleStatus]) -> ChildOutcome:
+        """Of a child whose delegations were `settled` so: what is known of all of them."""
         child = self._sessions.get(child_id)
-        status = ExecutionStatus.UNKNOWN if child is None else last_status(child)
-        if child is None or not delegations or child_id in self._delegations.contradicted:
-            return ChildOutcome(status, LifecycleStatus.UNKNOWN)
-        stopped = child_id in self._delegations.stopped
-        settled = all(_is_settled(delegation, stopped=stopped) for delegation in delegations)
-        return ChildOutcome(status, LifecycleStatus.COMPLETE if settled else LifecycleStatus.PENDING)
+        if child is None:
+            return ChildOutcome(ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+        if not settled or LifecycleStatus.UNKNOWN in settled:
+            return ChildOutcome(last_status(child), LifecycleStatus.UNKNOWN)
+        pending = LifecycleStatus.PENDING in settled
+        return ChildOutcome(last_status(child), LifecycleStatus.PENDING if pending else LifecycleStatus.COMPLETE)
 
     def _add(
         self,
@@ -202,12 +206,19 @@ def _told(delegation: Delegation) -> ExecutionStatus | None:
     return _STATUS_OF_WORD.get(delegation.notice.word or "") if delegation.notice is not None else None
 
 
-def _is_settled(delegation: Delegation, *, stopped: bool) -> bool:
-    """Ended and delivered; or stopped by an agent, which needs no delivery."""
+def _is_told(delegation: Delegation) -> bool:
+    """Whether the one who waits was told of an end at all."""
+    if delegation.agent is not None:
+        return delegation.agent.end is not None
+    return delegation.notice is not None
+
+
+def _is_settled(delegation: Delegation) -> bool:
+    """Of one that has ended: delivered; or stopped by an agent, which needs no delivery."""
     if delegation.manner is Manner.WORKFLOW:
-        return delegation.agent is not None and delegation.agent.end is not None and delegation.result is not None
+        return delegation.result is not None and not delegation.result.is_error
     notice = delegation.notice
-    return notice is not None and (notice.read is not None or (stopped and notice.word == "stopped"))
+    return notice is not None and (notice.read is not None or (delegation.is_stopped and notice.word == "stopped"))
 
 
 def _tool_result(tool_id: str) -> ToolResultItem:

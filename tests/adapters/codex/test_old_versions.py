@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from roller_capture.capture_protocol import NativeCapture, ToolResultItem
 from roller_capture.vocabulary import CoverageStrength, ExecutionStatus, Role
 from tests.adapters.codex.rollouts import (
     ANSWER,
@@ -19,6 +20,7 @@ from tests.adapters.codex.rollouts import (
     ended,
     event,
     meta,
+    notification,
     output,
     owners,
     read_home,
@@ -31,6 +33,7 @@ from tests.adapters.codex.rollouts import (
 )
 
 OLD = "0.98.0"
+ALPHA = "0.142.0-alpha.6"
 EVENTS = (
     "agent_message",
     "agent_reasoning",
@@ -92,6 +95,47 @@ def test_a_child_of_an_old_version(tmp_path: Path) -> None:
     assert owners(native, "header:thread-id") == {ROOT: {ROOT}, CHILD: {CHILD}}
     assert native.coverage.strength is CoverageStrength.COUNT
     assert native.coverage.protocol_count == {ROOT: 2, CHILD: 1}
+
+
+def model_made_ids(lines: list[Record]) -> list[Record]:
+    """Only items that the model made have ids: outputs of tools and messages of the user's side have none."""
+    own = ("function_call_output", "message")
+    return [line for item in lines for line in (without_item_ids([item]) if item["payload"]["type"] in own else [item])]
+
+
+def alpha_root(*told: Record) -> list[Record]:
+    """A root that launched a child; `told` stands after the launch."""
+    conversation = [call(SPAWN), output(SPAWN, {"agent_id": CHILD}), *told]
+    turn = [started("t-root"), *model_made_ids(conversation), count(10), ended("t-root")]
+    return [meta(ROOT, cli_version=ALPHA), *turn]
+
+
+ALPHA_CHILD = [meta(CHILD, ROOT, cli_version=ALPHA), started("t-child"), count(5), ended("t-child")]
+WAITED = (call(WAIT, "wait_agent"), output(WAIT, {"status": {CHILD: {"completed": ANSWER}}, "timed_out": False}))
+
+
+def lifecycle_of_child(native: NativeCapture) -> str:
+    [found] = [item.lifecycle.value for item in native.participants if item.key == CHILD]
+    return found
+
+
+def test_a_version_where_only_the_models_items_have_ids(tmp_path: Path) -> None:
+    """What tools returned is found by the id of the call; answers can only be counted."""
+    native = read_rollouts(tmp_path, root=alpha_root(*WAITED), child=ALPHA_CHILD)
+    assert types(native) == ["child_completed", "launch_acknowledged", "result_delivered", "spawn"]
+    assert [probe.item for probe in native.context_probes] == [ToolResultItem(SPAWN), ToolResultItem(WAIT)]
+    assert codes(native) == {"native_version_untested"}
+    assert (native.coverage.strength, lifecycle_of_child(native)) == (CoverageStrength.COUNT, "complete")
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_notification_without_an_id_brings_nothing(tmp_path: Path, marked: bool) -> None:
+    """No request can be shown to hold it, so it is named, and its child's result is not taken for delivered."""
+    told = notification(CHILD, {"completed": ANSWER}, marked=marked)
+    native = read_rollouts(tmp_path, root=alpha_root(told), child=ALPHA_CHILD)
+    assert types(native) == ["child_completed", "launch_acknowledged", "spawn"]
+    assert codes(native) == {"native_version_untested", "native_shape_unknown"}
+    assert lifecycle_of_child(native) == "pending"
 
 
 @pytest.mark.parametrize("lines", [[], [started("t")], [count(3)]], ids=["one-record", "two-records", "no-turns"])

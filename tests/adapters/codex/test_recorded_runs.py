@@ -32,6 +32,7 @@ EXPECTED: dict[str, tuple[Counter[str], list[tuple[str, str]]]] = {
     "nested": (_WAITED + _WAITED, [_DONE, _DONE]),
     "resumed-child": (_WAITED + _MESSAGE, [_DONE]),
     "stopped-child": (_LOST, [("interrupted", "complete")]),
+    "reopened-child": (_LOST + _LOST, [("interrupted", "pending")]),
     "forked-late": (_WAITED + _WAITED, [_DONE, _DONE]),
     "cut-spawn": (_WAITED, [_DONE]),
     "compaction": (_WAITED, [_DONE]),
@@ -43,6 +44,7 @@ EXPECTED: dict[str, tuple[Counter[str], list[tuple[str, str]]]] = {
     "child-failure-400-v2": (_FAILED, [("failed", "complete")]),
     "resumed-child-v2": (_MESSAGE + _MESSAGE, [_DONE]),
     "stopped-child-v2": (_LOST, [("interrupted", "complete")]),
+    "stopped-again-v2": (_LOST + _LOST, [("interrupted", "pending")]),
     "forked-late-v2": (_MESSAGE + _MESSAGE, [_DONE, _DONE]),
     "nested-code-mode": (_MESSAGE + _MESSAGE, [_DONE, _DONE]),
 }

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from roller_capture.adapters.deepseek import read
-from roller_capture.adapters.deepseek.identity import COMPACTION_HEADER, IDENTITY_FIELDS
+from roller_capture.adapters.deepseek.identity import COMPACTION_HEADER, IDENTITY_FIELDS, SESSION_HEADER
+from roller_capture.adapters.deepseek.version import SENDER_HEADER
 from roller_capture.capture_protocol import AdapterInput
 from roller_capture.harnesses import HARNESSES
 from roller_capture.launchers.deepseek import LAUNCHER
@@ -198,6 +199,7 @@ def test_the_recorder_stores_every_header_that_may_prove_something() -> None:
     assert {field.header for field in IDENTITY_FIELDS} | {COMPACTION_HEADER} | set(
         LAUNCHER.traits.session_headers
     ) <= known
+    assert HARNESSES["deepseek"].version_header == SENDER_HEADER
 
 
 def test_purposes_come_from_the_harness_own_records(logs: SessionLogs) -> None:
@@ -323,6 +325,40 @@ def test_the_version_is_the_launchers(logs: SessionLogs, version: str, tested: b
     logs.write([header(), *turn(answer("m-1"))])
     native = logs.read(launcher={"root_native_id": ROOT, "harness_version": version})
     assert (native.harness_version, native.version_tested, gap_codes(native)) == (version, tested, codes)
+
+
+@pytest.mark.parametrize(
+    ("senders", "version", "tested", "codes"),
+    [
+        (["deepseek-harness/0.2.1-rc.2 (+https://github.com/deepseek-ai/deepseek-harness)"], "0.2.1rc2", True, set()),
+        (["deepseek-harness/0.9.0 (+x)"], "0.9.0", False, {"native_version_untested"}),
+        (["deepseek-harness/0.9.0-nightly"], "0.9.0-nightly", False, {"native_version_untested"}),
+        (["deepseek-harness/0.2.1-rc.2", "deepseek-harness/0.3.0"], "0.3.0", False, {"native_version_untested"}),
+        (
+            ["OpenAI/JS 6.1.0", "xdeepseek-harness/0.9.0", "deepseek-harness/\x00", "deepseek-harness/"],
+            None,
+            False,
+            set(),
+        ),
+    ],
+    ids=repr,
+)
+def test_without_a_launcher_the_version_is_that_of_the_requests(
+    logs: SessionLogs, senders: list[str], version: str | None, tested: bool, codes: set[str]
+) -> None:
+    """As the package writes it; one that was not tested is named."""
+    logs.write([header(), *turn(answer("m-1"))])
+    wire = {SESSION_HEADER: frozenset({ROOT}), SENDER_HEADER: frozenset(senders)}
+    native = read(AdapterInput(logs.root, wire, {}, logs.scratch))
+    assert (native.harness_version, native.version_tested, gap_codes(native)) == (version, tested, codes)
+
+
+def test_what_the_launcher_knows_is_better(logs: SessionLogs) -> None:
+    """Than what a request says of itself."""
+    logs.write([header(), *turn(answer("m-1"))])
+    wire = {SESSION_HEADER: frozenset({ROOT}), SENDER_HEADER: frozenset({"deepseek-harness/0.9.0"})}
+    native = read(AdapterInput(logs.root, wire, {"harness_version": "0.2.1rc2"}, logs.scratch))
+    assert (native.harness_version, native.version_tested, gap_codes(native)) == ("0.2.1rc2", True, set())
 
 
 def test_another_log_format_is_read_and_said(logs: SessionLogs) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roller_capture.capture_protocol import NotificationItem, ToolResultItem
-from roller_capture.vocabulary import RelationType
+from roller_capture.vocabulary import LifecycleStatus, RelationType
 from tests.adapters.deepseek.session_logs import (
     CHILD,
     OTHER,
@@ -81,11 +81,12 @@ def test_ways_to_end(
 def test_a_notice_that_the_childs_own_log_does_not_confirm_proves_no_end(
     logs: SessionLogs, reason: str | None, word: str
 ) -> None:
-    """Neither completed nor failed nor delivered, and a gap."""
+    """Neither completed nor failed nor delivered, and a gap; what became of it is unknown."""
     logs.write([header(), *turn(*launch()), *turn(settled(word=word))])
     logs.write(child_log(*turn(answer("m-c"), reason=reason)))
     native = logs.read()
     assert relation_types(native) == _LAUNCHED
+    assert ended(native)[CHILD][1] == "unknown"
     assert gap_codes(native) == {"native_relation_unproven"}
 
 
@@ -117,6 +118,68 @@ def test_a_stopped_child_needs_no_delivery(logs: SessionLogs) -> None:
     for told, lifecycle in ((stop, "complete"), ([], "pending")):
         logs.write([header(), *turn(*launch(), *told), arrived(settled(word="stopped"))])
         assert ended(logs.read())[CHILD] == ("interrupted", lifecycle)
+
+
+def _stop(tool_id: str) -> list[Record]:
+    return [
+        call(tool_id, "interrupt_agent", agent_id=CHILD),
+        result(tool_id, f"interrupt requested for agent {CHILD}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stopped_again", "lifecycle"), [(False, "pending"), (True, "complete")], ids=["cut", "stopped again"]
+)
+def test_a_stop_settles_only_what_was_given_before(logs: SessionLogs, *, stopped_again: bool, lifecycle: str) -> None:
+    """A stopped child is sent more, and that is cut by the end of the run: of its notice nobody has read."""
+    more = [
+        call("tool-3", "send_message", agent_id=CHILD),
+        result("tool-3", f"message delivered to agent {CHILD}"),
+    ]
+    stopped = settled(word="stopped", message_id="n-1", said="One.")
+    again = _stop("tool-4") if stopped_again else []
+    cut = arrived(settled(word="stopped", message_id="n-2", said="Two."))
+    logs.write([header(), *turn(*launch(), *_stop("tool-2"), stopped, *more, *again), cut])
+    logs.write(child_log(*turn(reason="aborted"), sent(), *turn(reason="aborted")))
+    native = logs.read()
+    assert ended(native)[CHILD] == ("interrupted", lifecycle)
+    assert relation_types(native) == dict.fromkeys(_LAUNCHED, 2)
+    assert native.gaps == ()
+
+
+def test_a_stop_does_not_settle_what_is_sent_before_its_notice(logs: SessionLogs) -> None:
+    """The message came when the child was still at work: it is no delegation of its own, and the stop was before it."""
+    more = [
+        call("tool-3", "send_message", agent_id=CHILD),
+        result("tool-3", f"message delivered to agent {CHILD}"),
+    ]
+    logs.write(child_log(*turn(reason="aborted")))
+    for told, lifecycle in (
+        ([*_stop("tool-2"), *more], "pending"),
+        ([*more, *_stop("tool-2")], "complete"),
+        ([*_stop("tool-2"), *more, *_stop("tool-4")], "complete"),
+    ):
+        logs.write([header(), *turn(*launch(), *told), arrived(settled(word="stopped"))])
+        assert ended(logs.read())[CHILD] == ("interrupted", lifecycle)
+
+
+@pytest.mark.parametrize(("tasks", "lifecycle"), [(1, "complete"), (2, "pending")])
+def test_a_stop_by_another_agent_settles_an_only_delegation(logs: SessionLogs, tasks: int, lifecycle: str) -> None:
+    """In the log of another agent than the parent nothing says what was given before it."""
+    more = [
+        settled(word="stopped", message_id="n-1", said="One."),
+        call("tool-3", "send_message", agent_id=CHILD),
+        result("tool-3", f"message delivered to agent {CHILD}"),
+    ]
+    cut = arrived(settled(word="stopped", message_id="n-2", said="Two."))
+    others = launch("tool-9", OTHER)
+    logs.write(
+        [header(), *turn(*launch(), *others, settled(OTHER, message_id="n-9"), *(more if tasks > 1 else [])), cut]
+    )
+    logs.write(child_log(*turn(*_stop("tool-5")), child=OTHER))
+    again = [sent(), *turn(reason="aborted")] if tasks > 1 else []
+    logs.write(child_log(*turn(reason="aborted"), *again))
+    assert ended(logs.read())[CHILD] == ("interrupted", lifecycle)
 
 
 _RESUMED = (
@@ -161,6 +224,7 @@ def test_an_earlier_end_is_unproven_where_the_logs_tell_different_numbers_of_del
     native = logs.read()
     completed = [item.delegation for item in native.relations if item.type is RelationType.CHILD_COMPLETED]
     assert completed == [2]
+    assert ended(native)[CHILD][1] == "unknown"
     assert gap_codes(native) == {"native_relation_unproven"}
 
 
@@ -201,6 +265,51 @@ def test_a_workflow_delivers_by_its_tool_result(logs: SessionLogs) -> None:
     assert {(item.child_key, item.task_index) for item in native.relations} == {(CHILD, 0), (OTHER, 1)}
     assert [probe.item for probe in native.context_probes] == [ToolResultItem("tool-1")] * 2
     assert native.gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_error", "lifecycle"),
+    [("completed", False, "complete"), ("completed", True, "pending"), ("paused", False, "unknown")],
+)
+def test_what_a_workflow_does_not_deliver_or_tell_is_not_complete(
+    logs: SessionLogs, *, outcome: str, is_error: bool, lifecycle: str
+) -> None:
+    """A run that ends in an error brings its parent no result; a word that is not known says nothing."""
+    flow = _workflow("run-1", CHILD)
+    flow[-2]["data"]["outcome"] = outcome
+    told = [answer("m-1", "tool-1"), call("tool-1", "workflow"), *flow, result("tool-1", "So.", is_error=is_error)]
+    logs.write([header(), *turn(*told)])
+    logs.write(child_log())
+    assert ended(logs.read())[CHILD] == ("completed", lifecycle)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [answer("m-1", "tool-1"), call("tool-1"), result("tool-1", f"started subagent {CHILD}")],
+        [result("tool-1", f"started subagent {CHILD}")],
+        [answer("m-1", "tool-1"), call("tool-1"), result("tool-1", "Done.")],
+        [
+            event("tool-workflow/run-start", runId="r"),
+            event("tool-workflow/agent-start", runId="r", seq=1, childId=CHILD),
+        ],
+    ],
+    ids=["unlisted", "without its call", "unnamed", "in a workflow"],
+)
+def test_an_agent_that_was_started_and_is_nowhere_makes_the_end_unknown(
+    logs: SessionLogs, records: list[Record]
+) -> None:
+    """Whether it has ended nobody can say."""
+    logs.write([header(), *turn(*records)])
+    native = logs.read()
+    assert [item.key for item in native.participants] == [ROOT]
+    assert native.lifecycle is LifecycleStatus.UNKNOWN
+
+
+def test_what_another_tool_says_starts_no_agent(logs: SessionLogs) -> None:
+    """The harness's own sentence counts of its own tools only."""
+    logs.write([header(), *turn(call("tool-1", "bash"), result("tool-1", f"started subagent {CHILD}"))])
+    assert logs.read().lifecycle is None
 
 
 def test_a_workflow_run_between_two_open_calls_belongs_to_neither(logs: SessionLogs) -> None:

@@ -13,7 +13,7 @@ import pytest
 from roller_capture.adapters.deepseek import read
 from roller_capture.adapters.deepseek.identity import SESSION_HEADER
 from roller_capture.capture_protocol import NativeCapture
-from roller_capture.vocabulary import Role
+from roller_capture.vocabulary import Purpose, Role
 from tests.adapters.claude_code.native_checks import assert_sound, recorded_run
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "harness" / "deepseek"
@@ -44,10 +44,17 @@ _EXPECTED: dict[str, tuple[dict[str, int], list[tuple[str, str]]]] = {
     "tool-configs": (_WORKFLOW, [_ENDED, _ENDED]),
     "two-workflows": (_WORKFLOW, [_ENDED, _ENDED]),
     "child-failure": ({**_LAUNCHED, "child_failed": 1, "result_delivered": 1}, [("failed", "complete")]),
+    "compaction-chat": ({}, []),
+    # What it was given after the stop was cut by the wait ceiling.
+    "stopped-again": ({name: 2 * count for name, count in _LAUNCHED.items()}, [("interrupted", "pending")]),
     "stopped-child": (_LAUNCHED, [("interrupted", "complete")]),
     "wait-ceiling": (_LAUNCHED, [("interrupted", "pending")]),
     "killed": (_LAUNCHED, [("interrupted", "pending")]),
 }
+
+
+_UNMARKED = {"title": 2, "compaction-chat": 3}
+"""Which request is for a title, or for a compaction through another provider than the harness's own."""
 
 
 def _name(run: Path) -> str:
@@ -92,7 +99,7 @@ def test_the_session_header_names_one_owner_for_every_call(run: Path) -> None:
         if call["headers"].get(SESSION_HEADER)
     }
     assert len({owner for owner, _ in pairs}) == len(pairs) == len({key for _, key in pairs})
-    if not run.name.startswith("single-"):
+    if not run.name.endswith(("-chat", "-responses")):
         assert {key for _, key in pairs} == {participant.key for participant in native.participants}
 
 
@@ -103,7 +110,7 @@ def test_the_logs_hold_every_whole_answer_once(run: Path) -> None:
     side = Counter(
         call["owner"]
         for call in calls
-        if "x-deepseek-harness-compact" in call["headers"] or (run.name == "title" and call["number"] == 2)
+        if "x-deepseek-harness-compact" in call["headers"] or call["number"] == _UNMARKED.get(run.name)
     )
     whole = Counter(call["owner"] for call in calls if call["status"] == 200 and call["terminal_sent"])
     assert sorted((whole - side).values()) == sorted(
@@ -121,3 +128,12 @@ def test_response_ids_of_the_other_providers_are_those_of_the_answers() -> None:
         }
         assert claimed.keys() == owners.keys()
         assert len({(owners[value], key) for value, key in claimed.items()}) == 2
+
+
+def test_a_compaction_through_another_provider_is_said_to_be_nothing() -> None:
+    """It has its agent's system prompt and no mark: agent's turns are known by the ids of their answers, and it by
+    nothing."""
+    native, calls = _read(_FIXTURES / "0.2.1rc2" / "compaction-chat")
+    turns = {call["response_id"] for call in calls if call["number"] != _UNMARKED["compaction-chat"]}
+    claims = {(claim.field, claim.value) for claim in native.purpose_claims if claim.purpose is Purpose.AGENT}
+    assert claims == {("response_id", identifier) for identifier in turns}
