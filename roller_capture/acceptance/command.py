@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from roller_capture import json_text
 from roller_capture.acceptance.expected import SCENARIO_NAMES, Cell, NotApplicable, Plan
 from roller_capture.acceptance.judge import accounting_differences, differences
 from roller_capture.acceptance.real_service import real_differences
-from roller_capture.acceptance.run import MODEL, RunFailedError, Setting, run_cell, run_real
+from roller_capture.acceptance.run import MODEL, RUN, RunFailedError, Setting, run_cell, run_real
 from roller_capture.acceptance.truth_table import TruthTable
 from roller_capture.collect.checks import check_seconds
 from roller_capture.errors import RollerError
@@ -98,11 +99,18 @@ def run_acceptance(request: AcceptanceRequest) -> int:
             say(f"{row.scenario}: {row.result}{f' ({row.reason})' if row.reason else ''}")
             for difference in row.differences:
                 say(f"  {safe(difference)}")
+        kept = sorted(directory.glob(f"*/{RUN}")) if request.keep is not None else []
+    if kept:
+        say(f"kept, to be looked at: roller-capture view {shlex.quote(str(kept[0]))}" + _more(kept[1:]))
     if request.as_json:
         answer(json_text.dumps_ascii([asdict(row) for row in rows]))
     else:
         print_table(_table(rows), compact=True)
     return int(any(row.result is Result.FAILED for row in rows))
+
+
+def _more(kept: list[Path]) -> str:
+    return f" (and {len(kept)} more beside it)" if kept else ""
 
 
 def find_plan(harness: str) -> Plan:

@@ -24,6 +24,10 @@ from roller_capture.scripted_provider.scenario import Scenario
 MODEL: Final = "scripted-model"
 _KEY: Final = "sk-acceptance-key"
 _LOOK_EVERY: Final = 0.05
+RUN: Final = "run"
+"""The run directory of a cell, below its folder."""
+_PROJECT: Final = "project"
+"""Not `work`, which is what an attempt's own working files are called."""
 _PROC: Final = Path("/proc")
 _KEEPER: Final = b"/keeper.py\0"
 """`collect`'s own process above the harness, whose command line holds the harness's."""
@@ -82,7 +86,7 @@ def _command(
     setting: Setting, directory: Path, api_base: str, model: str | None, prompts: tuple[str, ...]
 ) -> list[str]:
     command = [sys.executable, "-m", "roller_capture", "collect", "--harness", setting.harness, "--capture-calls"]
-    command += ["--api-base", api_base, "--run-dir", str(directory / "run"), "--harness-bin", str(setting.binary.path)]
+    command += ["--api-base", api_base, "--run-dir", str(directory / RUN), "--harness-bin", str(setting.binary.path)]
     command += ["--timeout", str(setting.timeout), "--capture-debug", "full"]
     command += ["--model", model] if model is not None else []
     command += ["--protocol", setting.protocol] if setting.protocol is not None else []
@@ -101,14 +105,14 @@ def _workdir(directory: Path, files: Mapping[str, str]) -> list[str]:
     if not files:
         return []
     for name, text in files.items():
-        path = directory / "work" / name
+        path = directory / _PROJECT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return ["--workdir", str(directory / "work")]
+    return ["--workdir", str(directory / _PROJECT)]
 
 
 def _attempt(directory: Path) -> Path:
-    return directory / "run" / "samples" / "sample-0001" / "capture" / "attempt-0001"
+    return directory / RUN / "samples" / "sample-0001" / "capture" / "attempt-0001"
 
 
 def _kill_when_held(process: subprocess.Popen[bytes], scenario: Scenario, setting: Setting) -> None:

@@ -118,6 +118,22 @@ def test_a_row_for_each_run(played: dict[str, Any]) -> None:
     assert (row["result"], row["differences"]) == ("failed", ["1 relation spawn of child-a missing"])
 
 
+@pytest.mark.usefixtures("played")
+def test_it_says_how_to_look_at_runs_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first by its path, as a command; without `--keep` there is nothing to look at."""
+    inner = command.run_cell
+
+    def run(setting: Setting, *others: Any) -> Capture:
+        (setting.directory / f"{others[0].scenario}-0" / "run").mkdir(parents=True)
+        return inner(setting, *others)
+
+    monkeypatch.setattr(command, "run_cell", run)
+    arguments = ["acceptance", "--harness", "claude-code", "--scenario", "single", "--scenario", "parallel"]
+    kept = CliRunner().invoke(app, [*arguments, "--keep", str(tmp_path)])
+    assert f"roller-capture view {tmp_path}/parallel-0/run (and 1 more beside it)" in kept.stderr
+    assert "roller-capture view" not in CliRunner().invoke(app, arguments).stderr
+
+
 def test_the_answer_in_json_is_ascii(played: dict[str, Any]) -> None:
     """Whatever stands in it."""
     played["error"] = "its last words: na\u00efve \u2014 \ud800"
