@@ -34,6 +34,8 @@ RECORDED = (
     "never-ends",
     "ordinary",
     "resumed-child",
+    "sent-and-failed",
+    "sent-without-waiting",
     "single",
     "stopped-child",
 )
@@ -41,7 +43,8 @@ _DRAIN_TIMEOUT = {"never-ends": 8.0}
 _MORE_PROMPTS = {"compaction": ("Go on.",)}
 _KEPT_LINE = re.compile(
     r"\[?n0n|session_(?:key|id): |</?prompt-data>|status: |"
-    r"<<<(?:BEGIN|END)_OPENCLAW|\[Inter-session message\]|The answer|An answer|Answer |CHILD-|GRAND-|ROOT-"
+    r"<<<(?:BEGIN|END)_OPENCLAW|\[Inter-session message\]|"
+    r"The answer|An answer|Another answer|A third answer|Answer |CHILD-|GRAND-|ROOT-"
 )
 """Lines of user messages that the adapter reads or that our own scripts wrote; all others are the harness's prose."""
 _EVENT = ["type", "id", "parentId", "customType", "version"]
@@ -59,7 +62,18 @@ _MESSAGE = [
     "stopReason",
     "responseId",
 ]
-_DETAILS = ["status", "childSessionKey", "runId", "taskRunId", "sessionKey", "mode", "delivery", "taskId", "cancelled"]
+_DETAILS = [
+    "status",
+    "childSessionKey",
+    "runId",
+    "taskRunId",
+    "sessionKey",
+    "mode",
+    "delivery",
+    "sentBeforeError",
+    "taskId",
+    "cancelled",
+]
 _RUN = [
     "runId",
     "taskRunId",

@@ -199,22 +199,73 @@ def resumed_child() -> Scenario:
             (Reply(tools=(shell("echo re"),)), Reply(text="An answer."), Reply(text="Another answer.")),
         ),
     )
+    return _addressing_the_child(scenario, {"Resuming.": None})
+
+
+def sent_without_waiting() -> Scenario:
+    """A child that has ended is sent two further messages: one that is not waited for, and one that is not waited for
+    long enough. Each answer begins a further run of the root."""
+    again = (
+        Reply(text="Resuming."),
+        Reply(text="Sent."),
+        Reply(text="Heard the first.", tools=(shell("echo heard"),)),
+        Reply(text="Resuming once more."),
+        Reply(text="Waited in vain."),
+        Reply(text="Heard the second."),
+    )
+    child = (
+        Reply(tools=(shell("echo re"),)),
+        Reply(text="An answer."),
+        Reply(text="Another answer."),
+        Reply(tools=(shell("sleep 4"),)),
+        Reply(text="A third answer."),
+    )
+    scenario = _scenario(
+        "sent-without-waiting",
+        _delegating(spawn("CHILD-RE"), then=again),
+        AgentScript(["child-re"], "CHILD-RE", child),
+    )
+    return _addressing_the_child(scenario, {"Resuming.": 0, "Resuming once more.": 1})
+
+
+def sent_and_failed() -> Scenario:
+    """A child that has ended is sent two further messages, and fails each time: the first is not waited for."""
+    again = (
+        Reply(text="Resuming."),
+        Reply(text="Sent."),
+        Reply(text="Resuming once more."),
+        Reply(text="Heard of both."),
+    )
+    child = (Reply(tools=(shell("echo sf"),)), Reply(text="An answer."), Reply(status=400))
+    scenario = _scenario(
+        "sent-and-failed",
+        _delegating(spawn("CHILD-SF"), then=again),
+        AgentScript(["child-sf"], "CHILD-SF", child),
+    )
+    return _addressing_the_child(scenario, {"Resuming.": 0, "Resuming once more.": None})
+
+
+def _addressing_the_child(scenario: Scenario, waiting: Mapping[str, int | None]) -> Scenario:
+    """With a message to the child in the root's answers of these texts. They say how many seconds it is waited for;
+    `None` is the harness's own default."""
     decide = scenario.decide
 
     def address_the_child(request: ModelRequest) -> Reply:
         reply = decide(request)
         child = child_session_key(request)
-        if reply.owner != "root" or reply.text != "Resuming." or child is None:
+        if reply.owner != "root" or reply.text is None or reply.text not in waiting or child is None:
             return reply
-        message = {"sessionKey": child, "message": "One thing more, please."}
+        seconds = waiting[reply.text]
+        limit = {} if seconds is None else {"timeoutSeconds": seconds}
+        message = {"sessionKey": child, "message": "One thing more, please.", **limit}
         return replace(reply, tools=(ToolUse("sessions_send", message),))
 
     return replace(scenario, decide=address_the_child)
 
 
 def child_session_key(request: ModelRequest) -> str | None:
-    """The session key that the result of the first delegation names."""
-    found = (_CHILD_KEY.search(result.text) for result in request.tool_results)
+    """The session key that the result of the latest delegation names."""
+    found = (_CHILD_KEY.search(result.text) for result in reversed(request.tool_results))
     return next((match[1] for match in found if match is not None), None)
 
 
@@ -388,6 +439,8 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "child-failure": lambda: child_failure(400),
     "child-failure-500": lambda: child_failure(500),
     "resumed-child": resumed_child,
+    "sent-without-waiting": sent_without_waiting,
+    "sent-and-failed": sent_and_failed,
     "stopped-child": stopped_child,
     "cross-process-resume": several_turns,
     "compaction": compaction,

@@ -6,7 +6,7 @@ Truth is the scripted provider's own record, held against the capture by the jud
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,16 @@ class Session:
 
 _FIRST = ("ordinary", "single", "parallel")
 _CHILDREN = (_one("child-a"), _one("child-p"), _one("child-r"))
+_SENT = ("sent-without-waiting", "sent-and-failed")
+_ADDRESSED = (
+    # Each spawned, then sent two messages: of all, only the last one is waited for.
+    _one("child-re"),
+    _one("child-re"),
+    _one("child-re"),
+    _one("child-sf"),
+    replace(_one("child-sf", "child_failed"), told_as="sessions_send delivery to "),
+    Delegation("child-sf", end="child_failed"),
+)
 SESSIONS: Mapping[Protocol, Session] = {
     Protocol.OPENAI_CHAT_COMPLETIONS: Session(
         ("odd-answers", "compaction-again", "stopped-child", "background-pair", "mid-turn", "never-ends"),
@@ -81,7 +91,11 @@ SESSIONS: Mapping[Protocol, Session] = {
         ),
         stopped=True,
     ),
-    Protocol.ANTHROPIC_MESSAGES: Session(_FIRST, Expected(_CHILDREN)),
+    Protocol.ANTHROPIC_MESSAGES: Session(
+        # In this order, since one's mark of a child is the beginning of another's.
+        (*_SENT, *_FIRST),
+        Expected((*_ADDRESSED, *_CHILDREN), ended={"child-sf": "failed"}),
+    ),
 }
 Tables = Callable[[Protocol], TruthTable]
 each_session = pytest.mark.parametrize("protocol", SESSIONS)

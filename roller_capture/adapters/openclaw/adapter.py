@@ -8,10 +8,12 @@ from roller_capture.adapters.native_files import NativeTree
 from roller_capture.adapters.native_values import as_id
 from roller_capture.adapters.openclaw import identity
 from roller_capture.adapters.openclaw.delegations import Delegations, find_delegations
+from roller_capture.adapters.openclaw.ends import child_status
 from roller_capture.adapters.openclaw.facts import Answer, Home, Session
 from roller_capture.adapters.openclaw.home import Extracts, find_extracts
 from roller_capture.adapters.openclaw.records import read_home
-from roller_capture.adapters.openclaw.relations import NativeRelations, child_status, find_relations
+from roller_capture.adapters.openclaw.relations import NativeRelations, find_relations
+from roller_capture.adapters.openclaw.sent_messages import bind_answers
 from roller_capture.adapters.openclaw.transcript import SEND_TOOL, SPAWN_TOOL
 from roller_capture.capture_protocol import AdapterInput, NativeCapture, NativeParticipant, NativeSource
 from roller_capture.vocabulary import AttemptErrorCode, ExecutionStatus, LifecycleStatus, Role, SubtaskSupport
@@ -38,6 +40,7 @@ def read(source: AdapterInput) -> NativeCapture:
     _mark_copies(home, gaps)
     _name_what_is_missing(home, seen, gaps)
     delegations = find_delegations(home, gaps)
+    bind_answers(home, delegations, gaps)
     wire_run_ids = source.wire_headers.get(identity.RUN_HEADER, frozenset())
     relations = find_relations(home, delegations, wire_run_ids, gaps)
     return _capture(source, home, seen, delegations, relations, _sources(extracts, tree, home), gaps)
@@ -90,13 +93,17 @@ def _name_what_is_missing(home: Home, seen: frozenset[str], gaps: GapLog) -> Non
             AttemptErrorCode.PARTICIPANT_LOG_MISSING, f"requests name session {label}, of which there is no record"
         )
     for session in home.sessions.values():
-        if not any(thread.entries for thread in session.threads):
+        if not _has_transcript(session):
             reason = f"session {session.key} has no transcript"
             gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason)
     if home.agents_read and not home.registry_read:
         gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "there is no registry of subtasks")
     if not home.agents_read:
         gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, "there is no database of sessions")
+
+
+def _has_transcript(session: Session) -> bool:
+    return any(thread.entries for thread in session.threads)
 
 
 def _capture(
@@ -116,7 +123,8 @@ def _capture(
     participants = (_participant(home, session, delegations, roots) for session in everyone)
     compactions = tuple(identity.compaction_claims(everyone, source.wire_headers.get(identity.RUN_HEADER, frozenset())))
     known = {session_id for session in everyone for session_id in session.session_ids}
-    all_known = home.registry_read and bool(everyone) and seen <= known
+    whole = bool(everyone) and all(map(_has_transcript, everyone))
+    all_known = home.registry_read and whole and seen <= known and not delegations.missing
     return NativeCapture(
         harness_version=max(home.versions) if home.versions else None,
         version_tested=tested,

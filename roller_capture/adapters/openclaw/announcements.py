@@ -5,9 +5,11 @@ Forms (measured with 2026.9.6; KEY is the child's session key, RUN its run id in
     announce:v1:KEY:RUN                                  a run of its own, of a requester that had ended its turn
     announce:requester-settle:AGENT:REQUESTER:RUN[,RUN…][:yield-N][:retry-N]    one run for all children of a batch
     either, with :active-wake behind it                  a message put into the turn that is running
+    a plain id, and the message names the child          the answer to a message that was sent without waiting
 
 RUN can be such an id itself, of a child that had yielded and was woken: it holds colons and commas, so an id is never
-taken apart. It is searched for as a whole, behind the requester's own key.
+taken apart. It is searched for as a whole, behind the requester's own key. The last form names no run: see
+`sent_messages`.
 """
 
 import re
@@ -26,7 +28,8 @@ _AGENT: Final = re.compile(r"announce:requester-settle:[^:]*:")
 _MARKERS: Final = re.compile(r"<<<(?:BEGIN|END)_OPENCLAW_INTERNAL_CONTEXT>>>")
 _UNSAFE: Final = re.compile(r"[<>\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 """Characters at which a result's text can differ from what stands in a message: escaped, dropped, or a line's end."""
-_ROUTED: Final = "[Inter-session message] sourceSession={} "
+_HEAD: Final = "[Inter-session message] "
+_ROUTED: Final = _HEAD + "sourceSession={} "
 _LONGEST_FRAGMENT: Final = 400
 
 
@@ -58,11 +61,13 @@ class Announcement:
         start, mark, end = self.announcement_id.partition("\N{HORIZONTAL ELLIPSIS}")
         return bool(mark) and any(one.startswith(start) and one.endswith(end) and mark not in one for one in ids)
 
-    def texts(self, run: ChildRun) -> tuple[str, ...]:
+    def texts(self, run: ChildRun | None) -> tuple[str, ...]:
         """What must stand in the request's message: its native text, or where the log lacks it the child's session key
         as such messages give it, and a piece of its result."""
         if self.input is not None:
             return _pieces(self.input)
+        if run is None:
+            return ()
         fragment = _fragment(run.result_text or "")
         heading = f"session_key: {run.child_key}\nsession_id: "
         return (heading, fragment) if fragment else (heading,)
@@ -129,7 +134,10 @@ def _names(announcement_id: str, run: ChildRun, run_id: str) -> bool:
 
 
 def _pieces(item: Input) -> tuple[str, ...]:
-    return tuple(part for piece in _MARKERS.split(item.text) if (part := piece.strip()))
+    text = item.text
+    if text.startswith(_HEAD):  # two lines of the harness's own, which the first request has elsewhere (measured)
+        text = text.partition("\n")[2].partition("\n")[2]
+    return tuple(part for piece in _MARKERS.split(text) if (part := piece.strip()))
 
 
 def _fragment(text: str) -> str:

@@ -11,12 +11,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from roller_capture.adapters.gap_log import GapLog
-from roller_capture.adapters.openclaw.facts import Answer, ChildRun, Home, Input, Session, Task, ToolCall, ToolResult
+from roller_capture.adapters.openclaw.announcements import Announcement
+from roller_capture.adapters.openclaw.facts import (
+    Answer,
+    ChildRun,
+    Home,
+    Input,
+    Place,
+    Session,
+    Task,
+    ToolCall,
+    ToolResult,
+)
 from roller_capture.adapters.openclaw.transcript import SEND_TOOL, SPAWN_TOOL
 from roller_capture.capture_protocol import Evidence
 from roller_capture.vocabulary import AttemptErrorCode
 
 _TOOLS = frozenset({SPAWN_TOOL, SEND_TOOL})
+_ANSWERED = frozenset({"ok", "error"})
 _SENT = frozenset({"ok", "accepted", "timeout"})
 _REFUSED = frozenset({"error", "forbidden"})
 
@@ -24,7 +36,8 @@ _REFUSED = frozenset({"error", "forbidden"})
 @dataclass(slots=True)
 class Delegation:
     """One delegation to a child. `run` is the registry's row of a spawn; `begin` and `task` are the child's input and
-    the task of a message that was sent to it later. `number` counts from 1 for each child."""
+    the task of a message that was sent to it later, `told` what brought its answer where its tool result did not.
+    `number` counts from 1 for each child."""
 
     child: Session
     parent: Session
@@ -35,11 +48,17 @@ class Delegation:
     run: ChildRun | None = None
     begin: Input | None = None
     task: Task | None = None
+    told: Announcement | None = None
 
     @property
     def is_spawn(self) -> bool:
         """Whether it started the child."""
         return self.result.tool_name == SPAWN_TOOL
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its tool result says how it ended: of a message that was waited for until then."""
+        return not self.is_spawn and self.result.status in _ANSWERED
 
     def evidence(self) -> tuple[Evidence, ...]:
         """The records that prove it."""
@@ -55,9 +74,12 @@ class Delegation:
 
 @dataclass(slots=True)
 class Delegations:
-    """All that are proven, by child key, in the order in which the parent made them."""
+    """All that are proven, by child key, in the order in which the parent made them. `doubtful` are the children of
+    which a record speaks that does not fit; `missing`: a record speaks of one that nothing else names."""
 
     of_child: dict[str, list[Delegation]] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
+    missing: bool = False
 
     def all(self) -> Iterator[Delegation]:
         """Every delegation."""
@@ -71,14 +93,10 @@ def find_delegations(home: Home, gaps: GapLog) -> Delegations:
     for session in home.sessions.values():
         finder.look_at(session)
     for child in home.sessions.values():
-        if child.spawned_by and not any(item.is_spawn for item in finder.found.of_child.get(child.key, ())):
-            place = child.node or child.place
-            gaps.add(
-                AttemptErrorCode.NATIVE_RELATION_UNPROVEN,
-                "no tool result proves who spawned a session",
-                source=place.source if place is not None else None,
-                line=place.line if place is not None else None,
-            )
+        finder.name_what_is_unproven(child)
+    if any(run.child_key not in home.sessions for run in home.runs):
+        gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, "the registry names a child of which there is no row")
+        finder.found.missing = True
     return finder.found
 
 
@@ -117,6 +135,18 @@ class _Finder:
                     continue
                 self._add(Delegation(child, parent, *made[0], result))
 
+    def name_what_is_unproven(self, child: Session) -> None:
+        """A child that nobody is proven to have spawned, and messages to it of which its parent's log says nothing."""
+        known = self.found.of_child.get(child.key, [])
+        if child.spawned_by and not any(item.is_spawn for item in known):
+            self._doubt(child.key, "no tool result proves who spawned a session", child.node or child.place)
+        begun = {item.begin for item in known}
+        for thread in child.threads:
+            for item in thread.inputs:
+                is_sent = item.source_tool == SEND_TOOL and item.source_key in child.spawned_by
+                if is_sent and item not in begun:
+                    self._doubt(child.key, "a session's log has a message that no tool result sent", item.place)
+
     def _name_lost_results(self, parent: Session, results: Mapping[str, int]) -> None:
         """A request holds the result of each tool call before it, so a transcript that goes on must hold it too."""
         for thread in parent.threads:
@@ -124,18 +154,15 @@ class _Finder:
                 lost = [call for call in answer.tool_calls if call.name in _TOOLS and not results.get(call.tool_id)]
                 if lost and not answer.is_copy:
                     reason = "a transcript that goes on does not hold the result of a tool call about a session"
-                    self._gaps.add(
-                        AttemptErrorCode.NATIVE_RELATION_UNPROVEN,
-                        reason,
-                        source=answer.place.source,
-                        line=answer.place.line,
-                    )
+                    self._doubt(None, reason, answer.place)
 
     def _addressed(self, parent: Session, result: ToolResult) -> Session | None:
         """The child that a result names. A refused spawn has none, though its result may hold ids too (measured)."""
-        if result.session_key is None or result.run_id is None or result.is_error:
-            if not result.is_error and result.status not in _REFUSED:
-                self._unproven("a tool result does not say which session it is about, or in which run", result)
+        refused = (result.is_error or result.status in _REFUSED) and not result.sent_before_error
+        if refused:
+            return None
+        if result.session_key is None or result.run_id is None:
+            self._unproven("a tool result does not say which session it is about, or in which run", result)
             return None
         if result.tool_name == SPAWN_TOOL and result.status != "accepted":
             return None
@@ -144,10 +171,12 @@ class _Finder:
             # Any session can be sent a message; that delegates only where it goes to one's own child.
             if child is None or parent.key not in child.spawned_by:
                 return None
-            if result.status not in _SENT | _REFUSED:
-                self._unproven("the tool result of a message to a child has no status that is known", result)
-            return child if result.status in _SENT else None
+            if result.status in _SENT | _REFUSED:
+                return child
+            self._unproven("the tool result of a message to a child has no status that is known", result)
+            return None
         if child is None:
+            self.found.missing = True
             reason = "a spawn was accepted, and there is no row of its session"
             self._gaps.add(
                 AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason, source=result.place.source, line=result.place.line
@@ -193,6 +222,12 @@ class _Finder:
         return None
 
     def _unproven(self, reason: str, result: ToolResult) -> None:
-        self._gaps.add(
-            AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=result.place.source, line=result.place.line
-        )
+        self._doubt(result.session_key, reason, result.place)
+
+    def _doubt(self, child_key: str | None, reason: str, place: Place | None) -> None:
+        source, line = (place.source, place.line) if place is not None else (None, None)
+        self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=source, line=line)
+        if child_key is None:
+            self.found.missing = True
+        else:
+            self.found.doubtful.add(child_key)

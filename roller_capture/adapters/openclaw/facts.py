@@ -48,7 +48,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A tool result that names another session."""
+    """A tool result that names another session. `owes_announcement`: it says that an answer is to come by itself;
+    `sent_before_error`: that the message had reached its session before what went wrong."""
 
     tool_id: str
     tool_name: str | None
@@ -58,18 +59,21 @@ class ToolResult:
     task_run_id: str | None
     is_error: bool
     place: Place
+    owes_announcement: bool = False
+    sent_before_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """A user message that a run began with, or that was put into one: `key` names that run, `source_key` the session
-    that it came from."""
+    that it came from, `source_tool` what it was sent by."""
 
     entry_id: str | None
     key: str
     text: str
     place: Place
     source_key: str | None = None
+    source_tool: str | None = None
 
 
 @dataclass(slots=True)
@@ -167,7 +171,8 @@ def sent_id(resolved: str) -> str:
 
 @dataclass(slots=True)
 class Home:
-    """Everything that was read. `registry_read` is false where there was no registry."""
+    """Everything that was read. `registry_read` is false where there was no registry; of the children in `contradicted`
+    a row of it and its own payload say different things."""
 
     sessions: dict[str, Session] = field(default_factory=dict)
     runs: list[ChildRun] = field(default_factory=list)
@@ -176,3 +181,4 @@ class Home:
     hook: HookFacts | None = None
     agents_read: int = 0
     registry_read: bool = False
+    contradicted: set[str] = field(default_factory=set)

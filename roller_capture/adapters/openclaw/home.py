@@ -30,6 +30,7 @@ HOOK_LOG: Final = "roller-hook.jsonl"
 REGISTRY: Final = "state/openclaw.jsonl"
 """The extract of the state database."""
 
+_OLDER_REGISTRIES: Final = ("subagents/runs.json", "tasks/runs.sqlite")
 _AGENTS: Final = PurePosixPath("agents")
 _AGENT_DATABASE: Final = PurePosixPath("agent/openclaw-agent.sqlite")
 _AGENT_EXTRACT: Final = "openclaw-agent.jsonl"
@@ -237,8 +238,16 @@ def _take_out(
             found.agents.append(_extract(database, target, name, _agent_rows(keys, wanted)))
         if registry is not None:
             found.registry = _extract(registry, target, REGISTRY, _registry_rows(keys))
+        else:
+            _name_older_registries(tree, base, gaps)
         found.hook_log = _hook_log(tree, base, target, wanted | session_ids, gaps)
     return found
+
+
+def _name_older_registries(tree: NativeTree, base: PurePosixPath, gaps: GapLog) -> None:
+    for name in _OLDER_REGISTRIES:
+        if tree.kind(base / name) is PathKind.FILE:
+            gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "is a registry of an older version", source=name)
 
 
 def _family(agents: Mapping[str, Database], registry: Database | None) -> _Family:

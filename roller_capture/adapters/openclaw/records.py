@@ -171,8 +171,9 @@ class _Reader:
                 line=place.line,
             )
             return
-        self._same(payload, "childSessionKey", child, place)
-        self._same(payload, "requesterSessionKey", requester, place)
+        self._same(payload, "runId", run_id, child, place)
+        self._same(payload, "childSessionKey", child, child, place)
+        self._same(payload, "requesterSessionKey", requester, child, place)
         execution, completion = as_mapping(payload.get("execution")), as_mapping(payload.get("completion"))
         self.home.runs.append(
             ChildRun(
@@ -190,9 +191,10 @@ class _Reader:
             )
         )
 
-    def _same(self, payload: Row, name: str, expected: str, place: Place) -> None:
+    def _same(self, payload: Row, name: str, expected: str, child: str, place: Place) -> None:
         said = payload.get(name)
         if said is not None and said != expected:
+            self.home.contradicted.add(child)
             reason = f"a subtask's row and its payload disagree on {name}"
             self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=place.source, line=place.line)
 

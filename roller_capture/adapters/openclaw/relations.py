@@ -1,13 +1,13 @@
-"""Relations of each delegation, how each child ended, and what to look for in requests."""
+"""Relations of each delegation, and what to look for in requests."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
 
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.openclaw.announcements import ANNOUNCEMENT, Announcement, announcements
 from roller_capture.adapters.openclaw.delegations import Delegation, Delegations
-from roller_capture.adapters.openclaw.facts import Answer, ChildRun, Home, Place, Session, sent_id
+from roller_capture.adapters.openclaw.ends import DELIVERED, has_ended, run_status, task_status
+from roller_capture.adapters.openclaw.facts import Answer, Home, Place, Session, sent_id
 from roller_capture.adapters.openclaw.identity import COMPACTION, RUN_HEADER
 from roller_capture.capture_protocol import (
     ContextProbe,
@@ -22,25 +22,8 @@ from roller_capture.vocabulary import (
     BoundBy,
     DeliveryKind,
     ExecutionStatus,
-    LifecycleStatus,
     RelationType,
 )
-
-_TERMINAL: Final = "terminal"
-_OK: Final = "ok"
-_FAILED_OUTCOMES: Final = frozenset({"error", "timeout"})
-_KILLED: Final = "subagent-killed"
-_DELIVERED: Final = "delivered"
-_NOT_OWED: Final = frozenset({"not_required", "not_applicable"})
-_TASK_STATUS: Final[Mapping[str | None, ExecutionStatus]] = {
-    "succeeded": ExecutionStatus.COMPLETED,
-    "failed": ExecutionStatus.FAILED,
-    "timed_out": ExecutionStatus.FAILED,
-    "running": ExecutionStatus.INTERRUPTED,
-    "queued": ExecutionStatus.INTERRUPTED,
-    "cancelled": ExecutionStatus.INTERRUPTED,
-    "lost": ExecutionStatus.INTERRUPTED,
-}
 
 
 @dataclass(slots=True)
@@ -52,71 +35,29 @@ class NativeRelations:
 
 
 def find_relations(home: Home, delegations: Delegations, wire_run_ids: frozenset[str], gaps: GapLog) -> NativeRelations:
-    """What the delegations give. `wire_run_ids` are the run ids that requests carried."""
-    return _Finder(home, wire_run_ids, gaps).find(delegations)
-
-
-def child_status(home: Home, child: Session, delegations: Delegations) -> tuple[ExecutionStatus, LifecycleStatus]:
-    """How a child stands at the end: by the registry, and by the task of the last message that was sent to it."""
-    runs = [run for run in home.runs if run.child_key == child.key]
-    if not runs:
-        return ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN
-    status = _run_status(runs[-1])
-    settled = all(_is_settled(run) or _was_stopped(home, run) for run in runs)
-    lifecycle = LifecycleStatus.COMPLETE if settled else LifecycleStatus.PENDING
-    later = [item for item in delegations.of_child.get(child.key, ()) if not item.is_spawn]
-    if later:
-        task = later[-1].task
-        status = _TASK_STATUS.get(task.status if task is not None else None, ExecutionStatus.UNKNOWN)
-        if status is ExecutionStatus.INTERRUPTED:
-            lifecycle = LifecycleStatus.PENDING
-    return status, lifecycle
-
-
-def _run_status(run: ChildRun) -> ExecutionStatus:
-    if run.execution != _TERMINAL or run.ended_reason == _KILLED:
-        return ExecutionStatus.INTERRUPTED
-    if run.outcome == _OK:
-        return ExecutionStatus.COMPLETED
-    return ExecutionStatus.FAILED if run.outcome in _FAILED_OUTCOMES else ExecutionStatus.UNKNOWN
-
-
-def _is_settled(run: ChildRun) -> bool:
-    """Ended, and delivered where delivery is owed."""
-    owed = run.expects_delivery and run.delivery not in _NOT_OWED
-    return run.execution == _TERMINAL and (run.delivery == _DELIVERED or not owed)
-
-
-def _was_stopped(home: Home, run: ChildRun) -> bool:
-    """By a tool call of its own requester, so that it is owed no delivery. Also the end of the gateway or of the root's
-    turn kills children (measured): these are cut."""
-    requester = home.sessions.get(run.requester_key)
-    if run.execution != _TERMINAL or run.ended_reason != _KILLED or requester is None:
-        return False
-    stopped = set[str]().union(*(thread.cancelled for thread in requester.threads))
-    return any(
-        task.task_id in stopped and task.run_id == run.task_run_id and task.session_key == run.child_key
-        for task in home.tasks
-    )
+    """What the delegations give. `wire_run_ids` are the run ids that requests carried. A child whose records do not fit
+    together is put among the doubtful ones."""
+    return _Finder(home, delegations, wire_run_ids, gaps).find()
 
 
 class _Finder:
-    def __init__(self, home: Home, wire_run_ids: frozenset[str], gaps: GapLog) -> None:
+    def __init__(self, home: Home, delegations: Delegations, wire_run_ids: frozenset[str], gaps: GapLog) -> None:
         self._home = home
+        self._delegations = delegations
         self._wire_run_ids = wire_run_ids
         self._gaps = gaps
         self._found = NativeRelations()
         self._announced: dict[str, list[Announcement]] = {}
 
-    def find(self, delegations: Delegations) -> NativeRelations:
-        for delegation in delegations.all():
+    def find(self) -> NativeRelations:
+        for delegation in self._delegations.all():
             self._relate(delegation, RelationType.SPAWN)
-            if delegation.is_spawn or delegation.result.status != _OK:
+            if not delegation.is_answered:
                 self._acknowledged(delegation)
             if delegation.is_spawn:
                 self._spawn_ended(delegation)
             else:
-                self._message_answered(delegation)
+                self._message_ended(delegation)
         self._name_strange_announcements()
         return self._found
 
@@ -133,9 +74,11 @@ class _Finder:
                 place = announcement.place
                 strange = not any(announcement.names(run) for run in runs)
                 if place is not None and strange and not announcement.is_short_for(whole_ids):
+                    self._delegations.missing = True
                     self._unproven("an announcement names no run that the registry has of its requester", place)
         for run_id in {wire_id.partition(COMPACTION)[0] for wire_id in self._wire_run_ids} - logged:
             if run_id.startswith(ANNOUNCEMENT):
+                self._delegations.missing = True
                 reason = "a request was made in the run of an announcement of which no log has a message or an answer"
                 self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason)
 
@@ -198,61 +141,65 @@ class _Finder:
 
     def _spawn_ended(self, delegation: Delegation) -> None:
         run = delegation.run
-        if run is None or run.execution != _TERMINAL:
+        if run is None or not has_ended(run):
             return
         last = _last_answer(delegation.child, {run.run_id, run.task_run_id})
-        self._ended(delegation, _run_status(run), run.outcome, (run.place.evidence(),), last)
+        self._ended(delegation, run_status(run), run.outcome, run.place, last)
         named = [item for item in self._announcements(delegation.parent) if item.names(run)]
-        if run.delivery != _DELIVERED:
+        if run.delivery != DELIVERED:
             return
         if not named:
-            self._unproven("the registry says delivered, and the requester's log has no announcement", run.place)
+            reason = "the registry says delivered, and the requester's log has no announcement"
+            self._doubt(delegation, reason, run.place)
         for announcement in named:
-            self._delivered(delegation, run, announcement)
+            self._delivered(delegation, announcement, run.place, announcement.texts(run))
 
     def _ended(
         self,
         delegation: Delegation,
         status: ExecutionStatus,
         outcome: str | None,
-        evidence: tuple[Evidence, ...],
+        said: Place,
         last: Answer | None,
     ) -> None:
-        """`completed` needs a good end in the child's own log too."""
+        """`completed` needs a good end in the child's own log too. `said` is where the registry tells the end."""
+        evidence: tuple[Evidence, ...] = (said.evidence(),)
         if last is not None:
             evidence = (*evidence, last.place.evidence("response", last.response_id))
         if status is ExecutionStatus.COMPLETED:
             if last is None or not last.is_output:
                 place = delegation.child.node or delegation.result.place
-                self._unproven("a child is said to have completed, and its own log does not end well", place)
+                self._doubt(delegation, "a child is said to have completed, and its own log does not end well", place)
                 return
             self._relate(delegation, RelationType.CHILD_COMPLETED, evidence)
         elif status is ExecutionStatus.FAILED:
             self._relate(delegation, RelationType.CHILD_FAILED, evidence, outcome=outcome or "failed")
         elif status is ExecutionStatus.UNKNOWN:
-            self._unproven("a child has ended, and no word that is known says how", delegation.result.place)
+            self._doubt(delegation, "a child has ended, and no word that is known says how", delegation.result.place)
 
     def _announcements(self, requester: Session) -> list[Announcement]:
         if requester.key not in self._announced:
             self._announced[requester.key] = list(announcements(requester))
         return self._announced[requester.key]
 
-    def _delivered(self, delegation: Delegation, run: ChildRun, announcement: Announcement) -> None:
+    def _delivered(
+        self, delegation: Delegation, announcement: Announcement, said: Place, texts: tuple[str, ...]
+    ) -> None:
         place = announcement.place
         if place is None:
             return
         delivery = Delivery(DeliveryKind.NOTIFICATION, BoundBy.ANNOUNCEMENT_RUN_ID, announcement.announcement_id)
-        evidence = (run.place.evidence(), place.evidence("run", announcement.announcement_id))
+        evidence = (said.evidence(), place.evidence("run", announcement.announcement_id))
         relation = self._relate(delegation, RelationType.RESULT_DELIVERED, evidence, delivery)
-        item = self._notification(run, announcement)
+        item = self._notification(announcement, texts)
         if item is None:
             self._unproven("an announcement has no answer that would tell its request", place)
         else:
             self._found.probes.append(ContextProbe(relation, item))
 
-    def _notification(self, run: ChildRun, announcement: Announcement) -> NotificationItem | None:
+    def _notification(self, announcement: Announcement, texts: tuple[str, ...]) -> NotificationItem | None:
         """The request of the announcement's own run, by the hook's header; else that of its first answer."""
-        texts, later = announcement.texts(run), announcement.later_texts
+        later = announcement.later_texts
         if not announcement.is_active_wake and announcement.announcement_id in self._wire_run_ids:
             return NotificationItem(texts, announcement.announcement_id, f"header:{RUN_HEADER}", later_texts=later)
         answer = announcement.answer
@@ -260,20 +207,27 @@ class _Finder:
             return None
         return NotificationItem(texts, answer.response_id, later_texts=later)
 
-    def _message_answered(self, delegation: Delegation) -> None:
-        """A message that was sent and waited for: its tool result holds the answer."""
-        if delegation.result.status != _OK:
+    def _message_ended(self, delegation: Delegation) -> None:
+        """A message that was sent to a child later. Its answer comes by its tool result where it was waited for."""
+        task, status = delegation.task, task_status(delegation.task)
+        ended = status in (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED)
+        told = delegation.is_answered or delegation.told is not None
+        if task is None or (told and not ended):
+            reason = "no task says that the run of a message to a session has ended"
+            self._doubt(delegation, reason, delegation.result.place)
             return
-        task = delegation.task
-        status = _TASK_STATUS.get(task.status if task is not None else None, ExecutionStatus.UNKNOWN)
-        if task is None or status not in (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED):
-            reason = "a message to a session was answered, and no task says that its run has ended"
-            self._unproven(reason, delegation.result.place)
-            return
-        last = _last_answer(delegation.child, {delegation.result.run_id})
-        self._ended(delegation, status, task.status, (task.place.evidence(),), last)
-        relation = self._by_tool_result(delegation, RelationType.RESULT_DELIVERED)
-        self._probe_tool_result(delegation, relation)
+        if status is not ExecutionStatus.INTERRUPTED:
+            last = _last_answer(delegation.child, {delegation.result.run_id})
+            self._ended(delegation, status, task.status, task.place, last)
+        if delegation.told is not None:
+            self._delivered(delegation, delegation.told, task.place, delegation.told.texts(None))
+        elif told:
+            relation = self._by_tool_result(delegation, RelationType.RESULT_DELIVERED)
+            self._probe_tool_result(delegation, relation)
+
+    def _doubt(self, delegation: Delegation, reason: str, place: Place) -> None:
+        self._delegations.doubtful.add(delegation.child.key)
+        self._unproven(reason, place)
 
     def _unproven(self, reason: str, place: Place) -> None:
         self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=place.source, line=place.line)

@@ -68,8 +68,10 @@ def _add_message(thread: Thread, entry_id: str | None, message: Mapping[str, Any
     elif role == "user":
         key = as_text(message.get("idempotencyKey"))
         if key is not None and 0 < len(key) <= _LONGEST_KEY:
-            source_key = as_id(as_mapping(message.get("provenance")).get("sourceSessionKey"))
-            thread.inputs.append(Input(entry_id, key, _content_text(message.get("content")), place, source_key))
+            source = as_mapping(message.get("provenance"))
+            source_key, source_tool = as_id(source.get("sourceSessionKey")), as_word(source.get("sourceTool"))
+            text = _content_text(message.get("content"))
+            thread.inputs.append(Input(entry_id, key, text, place, source_key, source_tool))
             if key.endswith(_USER):
                 thread.runs.setdefault(key.removesuffix(_USER), place)
 
@@ -115,6 +117,8 @@ def _tool_result(message: Mapping[str, Any], place: Place) -> ToolResult | None:
         task_run_id=as_id(details.get("taskRunId")),
         is_error=message.get("isError") is True,
         place=place,
+        owes_announcement=as_mapping(details.get("delivery")).get("status") == "pending",
+        sent_before_error=details.get("sentBeforeError") is True,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from roller_capture.adapters.openclaw import read
 from roller_capture.capture_protocol import AdapterInput, NativeCapture
+from roller_capture.vocabulary import LifecycleStatus
 
 ROOT_ID = "11111111-0000-4000-8000-000000000001"
 ROOT = f"agent:main:explicit:{ROOT_ID}"
@@ -54,9 +55,12 @@ class HomeRows:
         """A message event."""
         return self.event(session_id, {"type": "message", "message": dict(message)})
 
-    def user(self, session_id: str, key: str, text: str = "Do it.") -> Self:
-        """A user message that began the run of `key`."""
-        return self.message(session_id, {"role": "user", "content": text, "idempotencyKey": key})
+    def user(self, session_id: str, key: str, text: str = "Do it.", source: tuple[str, str] | None = None) -> Self:
+        """A user message that began the run of `key`; `source`: the tool that sent it, and the session it came from."""
+        message = {"role": "user", "content": text, "idempotencyKey": key}
+        if source is not None:
+            message["provenance"] = {"kind": "inter_session", "sourceTool": source[0], "sourceSessionKey": source[1]}
+        return self.message(session_id, message)
 
     def answer(
         self, session_id: str, response_id: str | None, run_id: str = ROOT_RUN, *calls: tuple[str, str], **more: Any
@@ -179,3 +183,8 @@ def relation_types(native: NativeCapture) -> list[str]:
 
 def _version() -> dict[str, Any]:
     return {"table": "schema_meta", "meta_key": "primary", "app_version": VERSION}
+
+
+def lifecycle_of(native: NativeCapture, key: str = CHILD) -> LifecycleStatus:
+    """How a participant's lifecycle stands."""
+    return next(item.lifecycle for item in native.participants if item.key == key)

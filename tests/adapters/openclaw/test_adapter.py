@@ -9,7 +9,7 @@ import pytest
 
 from roller_capture.adapters.openclaw import read
 from roller_capture.capture_protocol import AdapterInput
-from roller_capture.vocabulary import CoverageStrength, ExecutionStatus, LifecycleStatus, Purpose, Role
+from roller_capture.vocabulary import CoverageStrength, ExecutionStatus, LifecycleStatus, Purpose, RelationType, Role
 from tests.adapters.openclaw.home_rows import (
     CHILD,
     CHILD_ID,
@@ -18,7 +18,9 @@ from tests.adapters.openclaw.home_rows import (
     ROOT_ID,
     ROOT_RUN,
     HomeRows,
+    accepted,
     gap_codes,
+    lifecycle_of,
     one_child,
     read_native,
     relation_types,
@@ -104,6 +106,40 @@ def test_each_answer_needs_its_call_and_stream_contexts_are_counted(tmp_path: Pa
     assert native.coverage.outputs is not None
     assert [item.output_id for item in native.coverage.outputs] == ["resp_1", "resp_2", "resp_4", None, "resp_3"]
     assert native.coverage.protocol_count == {ROOT: 3, CHILD: 1}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "custom", "customType": "openclaw:prompt-error", "data": {"error": "x", "runId": CHILD_RUN}},
+        {"type": "custom", "customType": "openclaw:bootstrap-context:full", "data": {"timestamp": 1}},
+        {"type": "custom_message", "customType": "openclaw.sessions_yield_interrupt", "content": "x", "display": False},
+    ],
+    ids=lambda event: str(event["customType"]),
+)
+def test_the_harnesss_own_notes_say_nothing(tmp_path: Path, event: dict[str, Any]) -> None:
+    """Not of identity, nor of ends, nor of what was answered; the chain of entries goes through them."""
+    plain = one_child().read(tmp_path)
+    (tmp_path / "noted").mkdir()
+    rows = HomeRows().event(ROOT_ID, event).event(CHILD_ID, event)
+    rows.agent += one_child().event(ROOT_ID, event).event(CHILD_ID, event).agent[1:]
+    rows.registry, rows.hook = one_child().registry, one_child().hook
+    noted = rows.read(tmp_path / "noted")
+    assert relation_types(noted) == relation_types(plain)
+    assert (noted.gaps, noted.lifecycle) == ((), None)
+    assert {item.key: (item.execution_status, item.lifecycle) for item in noted.participants} == {
+        item.key: (item.execution_status, item.lifecycle) for item in plain.participants
+    }
+
+
+def test_an_answer_that_ended_for_its_length_is_an_output(tmp_path: Path) -> None:
+    """A model said it, and it has an id; a child that ends with it has ended as the registry says."""
+    rows = one_child().answer(CHILD_ID, "resp_5", CHILD_RUN, stopReason="length")
+    native = rows.read(tmp_path)
+    assert native.coverage.outputs is not None
+    assert "resp_5" in {item.output_id for item in native.coverage.outputs}
+    [end] = [item for item in native.relations if item.type is RelationType.CHILD_COMPLETED]
+    assert end.evidence[-1].locator.endswith("response:resp_5")
 
 
 @pytest.mark.parametrize("root", [None, "missing", "file"])
@@ -201,6 +237,27 @@ def test_a_child_without_its_own_log_is_a_participant_and_a_gap(tmp_path: Path) 
     native = rows.read(tmp_path)
     assert {item.key for item in native.participants} == {ROOT, CHILD}
     assert gap_codes(native) == {"participant_log_missing", "native_relation_unproven"}
+    assert (native.lifecycle, lifecycle_of(native)) == (LifecycleStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+
+
+def test_a_child_of_which_only_a_tool_result_knows_is_missing(tmp_path: Path) -> None:
+    """It was started, and neither a row nor the registry has it."""
+    rows = HomeRows().session(ROOT, ROOT_ID).answer(ROOT_ID, "resp_1", ROOT_RUN, ("call_1", "sessions_spawn"))
+    rows.result(ROOT_ID, "call_1", "sessions_spawn", accepted())
+    native = rows.read(tmp_path, sessions=frozenset({ROOT_ID}))
+    assert gap_codes(native) == {"participant_log_missing"}
+    assert native.lifecycle is LifecycleStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("key", [ROOT, CHILD])
+def test_a_child_of_which_only_the_registry_knows_is_missing(tmp_path: Path, key: str) -> None:
+    """Whoever the rest of the records speaks of."""
+    rows = one_child()
+    other = {"childSessionKey": "agent:main:subagent:lost", "requesterSessionKey": key, "runId": "r", "taskRunId": "r"}
+    rows.run(other, child_session_key=other["childSessionKey"], requester_session_key=key)
+    native = rows.read(tmp_path)
+    assert gap_codes(native) == {"participant_log_missing"}
+    assert native.lifecycle is LifecycleStatus.UNKNOWN
 
 
 _WRONG: tuple[object, ...] = (None, 7, True, [], {}, "", "x" * 100_000, "\u0000", "\ud800", [[]], {"a": {"b": []}})

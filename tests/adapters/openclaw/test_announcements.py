@@ -102,10 +102,13 @@ def test_of_a_result_only_what_stays_as_it_is_must_be_found(result: str | None, 
             "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\none\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>\ntwo",
             ("one", "two"),
         ),
+        (f"[Inter-session message] sourceSession={_CHILD} isUser=false\nIts words.\none\n\ntwo", ("one\n\ntwo",)),
+        ("[Inter-session message] alone", ()),
+        ("one\n[Inter-session message] quoted\ntwo\nthree", ("one\n[Inter-session message] quoted\ntwo\nthree",)),
     ],
 )
 def test_the_native_text_must_be_found_whole(text: str, texts: tuple[str, ...]) -> None:
-    """All but the marks of internal context, which a request has in another spelling."""
+    """All but the marks of internal context, which a request has in another spelling, and the harness's head."""
     assert announcement("a", text).texts(run(result="not asked for")) == texts
 
 

@@ -13,6 +13,7 @@ import zstandard
 
 from roller_capture.adapters.openclaw.compressed import LARGEST_EVENT, event_text
 from roller_capture.adapters.openclaw.home import copy_records
+from roller_capture.vocabulary import LifecycleStatus
 from tests.adapters.openclaw.home_rows import (
     CHILD,
     CHILD_ID,
@@ -209,8 +210,8 @@ def _damage(home: Path, how: str) -> None:
     elif how == "a home of files alone":
         shutil.rmtree(home / ".openclaw")
         names = ["a.jsonl", "b.jsonl.reset.1", "c.jsonl.deleted.1", "d.jsonl.bak-7-8", "e.checkpoint.f.jsonl", "a.lock"]
-        names += ["g-topic-1.jsonl", "a.trajectory.jsonl", "sessions.json"]
-        files = [f"agents/main/sessions/{name}" for name in names] + ["subagents/runs.json"]
+        names += ["g-topic-1.jsonl", "a.trajectory.jsonl", "a.trajectory-path.json", "sessions.json"]
+        files = [f"agents/main/sessions/{name}" for name in names] + ["subagents/runs.json", "tasks/runs.sqlite"]
         for path in (home / ".openclaw" / file for file in files):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text('{"type": "message", "id": 7}\n')
@@ -236,8 +237,24 @@ def test_what_cannot_be_read_has_a_name(tmp_path: Path, how: str, codes: set[str
     _damage(home, how)
     native = read_native(home, tmp_path)
     assert codes <= gap_codes(native)
-    complete = native.lifecycle is None and all(item.lifecycle.value == "complete" for item in native.participants)
-    assert not complete or how == "a table is missing"
+    assert native.lifecycle is not None or any(item.lifecycle.value != "complete" for item in native.participants)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "c.jsonl.deleted.1", "a.trajectory-path.json"])
+def test_session_files_are_named_by_their_agent_and_older_registries_singly(tmp_path: Path, name: str) -> None:
+    """No such file is read, with a header or without, so that it does not matter which of them there are: a child may
+    be there as deleted only."""
+    files = [f"agents/main/sessions/{name}", "subagents/runs.json", "tasks/runs.sqlite"]
+    for path in (tmp_path / "home/.openclaw" / file for file in files):
+        path.parent.mkdir(parents=True)
+        path.write_text('{"type": "message", "id": 7}\n')
+    native = read_native(tmp_path / "home", tmp_path)
+    assert {(gap.source, gap.message) for gap in native.gaps if gap.code.value == "native_shape_unknown"} == {
+        ("main", "has session files of an older version"),
+        ("subagents/runs.json", "is a registry of an older version"),
+        ("tasks/runs.sqlite", "is a registry of an older version"),
+    }
+    assert native.lifecycle is LifecycleStatus.UNKNOWN
 
 
 def test_a_home_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ _EXPECTED: dict[str, tuple[dict[str, int], list[tuple[str, str]]]] = {
         {**_DONE, "spawn": 2, "child_completed": 2, "result_delivered": 2},
         [("completed", "complete")],
     ),
+    "sent-without-waiting": (
+        {"spawn": 3, "launch_acknowledged": 3, "child_completed": 3, "result_delivered": 3},
+        [("completed", "complete")],
+    ),
+    "sent-and-failed": (
+        {"spawn": 3, "launch_acknowledged": 2, "child_completed": 1, "child_failed": 2, "result_delivered": 3},
+        [("failed", "complete")],
+    ),
     "stopped-child": (_SPAWNED, [("interrupted", "complete")]),
     "never-ends": (_SPAWNED, [("interrupted", "pending")]),
 }
