@@ -238,17 +238,7 @@ def resumed_child() -> Scenario:
             (Reply(tools=(shell("echo re"),)), Reply(text="An answer."), Reply(text="Another answer.", delay=1.5)),
         ),
     )
-    decide = scenario.decide
-
-    def address_the_child(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        child = request_agent_id(request)
-        if reply.owner != "root" or reply.text != "Resuming." or child is None:
-            return reply
-        message = {"to": child, "summary": "one thing more", "message": "One thing more, please."}
-        return replace(reply, tools=(ToolUse("SendMessage", message),))
-
-    return replace(scenario, decide=address_the_child)
+    return replace(scenario, decide=_to_the_child(scenario, {"Resuming.": _send}))
 
 
 def request_agent_id(request: ModelRequest) -> str | None:
@@ -350,16 +340,50 @@ def stopped_child() -> Scenario:
         ),
         worker("CHILD-S", ["child-s"], command="touch started; sleep 60"),
     )
+    return replace(scenario, decide=_to_the_child(scenario, {"Stopping.": _stop}))
+
+
+def stopped_again() -> Scenario:
+    """The root stops a background child, sends it a further message, and ends while the child is at work on that; to be
+    run with a low ceiling for such waits."""
+    scenario = _scenario(
+        "stopped-again",
+        root(
+            Reply(tools=(delegate("CHILD-S", background=True),)),
+            Reply(tools=(ToolUse("ToolSearch", {"query": "select:TaskStop,SendMessage", "max_results": 2}),)),
+            Reply(tools=(shell("until [ -e started ]; do sleep 0.1; done"),)),
+            Reply(text="Stopping."),
+            Reply(text="Resuming."),
+            Reply(tools=(shell("until [ -e again ]; do sleep 0.1; done"),)),
+            Reply(text="All done."),
+        ),
+        AgentScript(
+            ["child-s"],
+            "CHILD-S",
+            (Reply(tools=(shell("touch started; sleep 60"),)), Reply(tools=(shell("touch again; sleep 60"),))),
+        ),
+    )
+    return replace(scenario, decide=_to_the_child(scenario, {"Stopping.": _stop, "Resuming.": _send}))
+
+
+def _to_the_child(scenario: Scenario, uses: Mapping[str, Callable[[str], ToolUse]]) -> Callable[[ModelRequest], Reply]:
+    """Gives the root's replies with these texts a tool call that names the agent launched first."""
     decide = scenario.decide
 
-    def stop_the_child(request: ModelRequest) -> Reply:
-        reply = decide(request)
-        child = request_agent_id(request)
-        if reply.owner != "root" or reply.text != "Stopping." or child is None:
-            return reply
-        return replace(reply, tools=(ToolUse("TaskStop", {"task_id": child}),))
+    def answer(request: ModelRequest) -> Reply:
+        reply, child = decide(request), request_agent_id(request)
+        use = uses.get(reply.text or "") if reply.owner == "root" else None
+        return reply if use is None or child is None else replace(reply, tools=(use(child),))
 
-    return replace(scenario, decide=stop_the_child)
+    return answer
+
+
+def _stop(child: str) -> ToolUse:
+    return ToolUse("TaskStop", {"task_id": child})
+
+
+def _send(child: str) -> ToolUse:
+    return ToolUse("SendMessage", {"to": child, "summary": "one thing more", "message": "One thing more, please."})
 
 
 def wait_ceiling() -> Scenario:
@@ -374,14 +398,31 @@ def wait_ceiling() -> Scenario:
 
 def compaction(*, after_child: bool = True) -> Scenario:
     """The context is said to be nearly full, and the harness has it summed up before it goes on."""
-    full = Reply(text="Much to read.", tools=(shell("echo much"),), usage={"input_tokens": 98_000})
     delegating = (Reply(tools=(delegate("CHILD-A"),)),) if after_child else ()
-    scenario = _scenario(
+    return _compacting(
         "compaction" if after_child else "compaction-alone",
-        root(*delegating, full),
+        root(*delegating, _nearly_full("echo much")),
         worker("CHILD-A", ["child-a"], "The answer is 41."),
-        environment={"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"},
     )
+
+
+def notified_compaction() -> Scenario:
+    """The context is summed up in mid-turn, just when a background child's notification is put into it."""
+    launch = Reply(tools=(delegate("CHILD-A", background=True),))
+    return _compacting(
+        "notified-compaction",
+        root(launch, _nearly_full("until [ -e ended ]; do sleep 0.1; done; sleep 1.5")),
+        worker("CHILD-A", ["child-a"], "The answer is 41.", command="touch ended"),
+    )
+
+
+def _nearly_full(command: str) -> Reply:
+    return Reply(text="Much to read.", tools=(shell(command),), usage={"input_tokens": 98_000})
+
+
+def _compacting(name: str, *agents: AgentScript) -> Scenario:
+    """A small context, a summary when it is asked for, and the root's end after it."""
+    scenario = _scenario(name, *agents, environment={"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"})
     decide = scenario.decide
     summed_up = threading.Event()
 
@@ -393,6 +434,21 @@ def compaction(*, after_child: bool = True) -> Scenario:
         return Reply(text="All done.", owner="root") if reply.owner == "root" and summed_up.is_set() else reply
 
     return replace(scenario, decide=sum_up)
+
+
+def notified_child() -> Scenario:
+    """A child launches a background grandchild and hears of its end while it is itself at work."""
+    waiting = Reply(tools=(shell("until [ -e ended ]; do sleep 0.1; done; sleep 1.5"),))
+    return _scenario(
+        "notified-child",
+        root(Reply(tools=(delegate("CHILD-N"),)), Reply(text="All done.")),
+        AgentScript(
+            ["child-n"],
+            "CHILD-N",
+            (Reply(tools=(delegate("GRAND-G", background=True),)), waiting, Reply(text="Passed on.")),
+        ),
+        worker("GRAND-G", ["grand-g"], "From the grandchild.", command="touch ended"),
+    )
 
 
 def slow_cut_child() -> Scenario:
@@ -442,9 +498,12 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "nested-background": nested_background,
     "background-failure": background_failure,
     "stopped-child": stopped_child,
+    "stopped-again": stopped_again,
     "wait-ceiling": wait_ceiling,
     "compaction": compaction,
     "compaction-alone": lambda: compaction(after_child=False),
+    "notified-compaction": notified_compaction,
+    "notified-child": notified_child,
     "slow-cut-child": slow_cut_child,
     "killed": killed,
 }

@@ -63,6 +63,13 @@ EXPECTED: Mapping[str, Expected] = {
     "resumed-child": Expected((Delegation("child-re"), _background("child-re"))),
     "background-failure": Expected((_background("child-f", end="child_failed"),), ended={"child-f": "failed"}),
     "stopped-child": Expected((_background("child-s", end=None),), ended={"child-s": "interrupted"}),
+    "stopped-again": Expected(
+        (_background("child-s", end=None), _background("child-s", end=None)),
+        ended={"child-s": "interrupted"},
+        pending=frozenset({"child-s"}),
+        reasons={"lifecycle_pending": 1},
+        drain_timeout=1.0,
+    ),
     "wait-ceiling": Expected(
         (_background("child-w", end=None),),
         ended={"child-w": "interrupted"},
@@ -73,6 +80,10 @@ EXPECTED: Mapping[str, Expected] = {
     "compaction": Expected((Delegation("child-a"),), side_calls=1),
     # Nothing shows a child, so that the session alone names the root.
     "compaction-alone": Expected((), side_calls=1, versions=(NEWEST,)),
+    "notified-compaction": Expected((_background("child-a"),), side_calls=1),
+    "notified-child": Expected(
+        (Delegation("child-n"), _background("grand-g", parent="child-n", receiver="child-n")), versions=(NEWEST,)
+    ),
     "tool-configs": Expected((Delegation("reader"), Delegation("other-model"))),
     "slow-cut-child": Expected((Delegation("child-c"),), reasons={"call_incomplete": 1}, versions=(NEWEST,)),
 }
@@ -216,6 +227,18 @@ def test_a_grandchild_whose_launcher_has_ended_reports_to_the_root(tables: Table
         if (receiver := relation["receiver_participant_id"]) is not None
     }
     assert receivers == {("result_delivered", "child-n", "root"), ("result_in_context", "child-n", "root")}
+
+
+def test_a_result_that_a_child_took_in_unlogged_is_unknown(tables: Tables) -> None:
+    """2.1.197 writes into no log that a child at work was given the notification of its own child's end."""
+    table = tables("2.1.197", "notified-child")
+    manifest = table.capture.manifest
+    assert (table.wrong, table.unattributed) == ([], [])
+    assert manifest["lifecycle"] == {"status": "unknown", "pending_participant_ids": []}
+    assert [error["code"] for error in manifest["errors"]] == ["native_relation_unproven"]
+    ends = Counter(relation["type"] for relation in table.capture.relations if relation["outcome"] == "completed")
+    assert (ends["child_completed"], ends["result_delivered"]) == (2, 1)
+    assert table.capture.validation.returncode == 0, table.capture.validation.stderr
 
 
 @pytest.mark.parametrize("version", CLAUDE_CODE_VERSIONS)

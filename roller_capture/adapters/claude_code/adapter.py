@@ -71,11 +71,12 @@ def _session_ids(source: AdapterInput, tree: NativeTree, gaps: GapLog) -> frozen
     named = as_id(source.launcher.get("root_native_id"))
     if named is not None and is_file_name(named):
         return frozenset({named})
-    present = root_sessions(tree) if _is_own_copy(source) else []
+    is_own = _is_own_copy(source)
+    present = root_sessions(tree) if is_own else []
     if len(present) == 1:
         return frozenset(present)
-    reason = "no request and no launcher names the session, and it is not the only one in the run's own logs"
-    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, reason)
+    held = f"the run's own logs hold {len(present) or 'none'}" if is_own else "the logs are not the run's own copy"
+    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, f"no request and no launcher names the session, and {held}")
     return frozenset()
 
 

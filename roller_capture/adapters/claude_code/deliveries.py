@@ -4,7 +4,8 @@ Each becomes a native relation with a context probe; what it says about the end 
 judgement of the child's end.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +35,8 @@ class Statements:
     completed: list[Evidence] = field(default_factory=list)
     failed: list[Evidence] = field(default_factory=list)
     settled: bool = False
+    lost: bool = False
+    """The harness took the notification out of its queue, and no log tells who got it."""
 
 
 class DeliveryFinder:
@@ -52,6 +55,7 @@ class DeliveryFinder:
                 place = (executor.key, output.place.source)
                 self._last_output[place] = max(self._last_output.get(place, 0), output.place.line)
             for notification in executor.thread.notifications:
+                self._name_contradicted(notification)
                 key = (executor.group, notification.agent_id)
                 by_tool = self._notifications.setdefault(key, {})
                 by_tool.setdefault(notification.tool_id, []).append((executor, notification))
@@ -61,6 +65,7 @@ class DeliveryFinder:
             for use in executor.thread.tool_uses.values():
                 if use.name in RETRIEVAL_TOOLS and use.target is not None:
                     self._fetches.setdefault((executor.group, use.target), []).append((executor, use))
+        self._groups_that_lost = self._find_losses(executors.by_key.values())
 
     def deliveries(self, delegation: Delegation, *, only: bool) -> Statements:
         """Acknowledgement and results of a delegation, and what they say. `only`: the child has no other one."""
@@ -74,14 +79,29 @@ class DeliveryFinder:
         for receiver, result in retrieved if only else ():
             self._retrieved_result(delegation, receiver, result, said)
         self._name_lost_results(delegation)
-        answered: set[str | None] = set()
+        answered: set[tuple[str, str]] = set()
         notifications = self._notifications.get(key, {})
         bound = notifications.get(delegation.tool_id, []) + (notifications.get(None, []) if only else [])
         for receiver, notification in bound:
-            if notification.first_response is None or notification.first_response not in answered:
-                answered.add(notification.first_response)
+            item = (notification.first_response or "", notification.text)
+            if notification.first_response is None or item not in answered:
+                answered.add(item)
                 self._notified_result(delegation, receiver, notification, said)
+        if not said.settled:
+            self._settle(delegation, [notification for _, notification in bound], said)
         return said
+
+    def _settle(self, delegation: Delegation, bound: list[Notification], said: Statements) -> None:
+        """An agent that a message reached when it had just ended goes on and notifies again, under the same ids: its
+        result is delivered when as many were answered as there are."""
+        final = [item for item in bound if item.status in _FINAL_STATUSES]
+        queued, put = _texts(final, delivered=False), _texts(final, delivered=True)
+        heard = {item.text for item in final if item.first_response is not None and not item.contradicted}
+        said.settled = bool(heard) and len(heard) >= max(len(queued), len(put))
+        if len(queued) > len(put) and delegation.child.group in self._groups_that_lost:
+            said.lost = True
+            lost = next(item for item in final if not item.delivered and item.text not in put)
+            self._unproven("a notification was taken out of the queue, and no log holds it", lost.place)
 
     def _own_result(self, delegation: Delegation, parent: Executor, result: ToolResult, said: Statements) -> None:
         evidence = result.place.evidence("tool", result.tool_id)
@@ -144,6 +164,8 @@ class DeliveryFinder:
     def _notified_result(
         self, delegation: Delegation, receiver: Executor, notification: Notification, said: Statements
     ) -> None:
+        if notification.contradicted:
+            return
         evidence = notification.place.evidence("agent", notification.agent_id)
         if notification.status not in _FINAL_STATUSES:
             if notification.status not in _STOPPED_STATUSES:
@@ -166,7 +188,6 @@ class DeliveryFinder:
             [evidence, place.evidence("message", response)],
         )
         self._probe(relation, NotificationItem((notification.text,), response))
-        said.settled = True
 
     def _delivered(
         self,
@@ -204,6 +225,22 @@ class DeliveryFinder:
                 if notification.delivered and tool_id not in known:
                     self._unproven("a notification names a tool call that is no known delegation", notification.place)
 
+    def _name_contradicted(self, notification: Notification) -> None:
+        if notification.contradicted:
+            reason, place = "one record uuid stands for a notification and for something else", notification.place
+            self._gaps.add(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, reason, source=place.source, line=place.line)
+
+    def _find_losses(self, executors: Iterable[Executor]) -> set[str]:
+        """The groups whose queue gave out more notifications than their logs hold."""
+        missing, waiting = Counter[str](), Counter[str]()
+        for executor in executors:
+            waiting[executor.group] += executor.thread.queue_length
+        for (group, _), by_tool in self._notifications.items():
+            for found in by_tool.values():
+                items = [item for _, item in found]
+                missing[group] += max(0, len(_texts(items, delivered=False)) - len(_texts(items, delivered=True)))
+        return {group for group, count in missing.items() if count > max(0, waiting[group])}
+
     def _went_on_after(self, receiver: Executor, place: Place) -> bool:
         return self._last_output.get((receiver.key, place.source), 0) > place.line
 
@@ -226,6 +263,10 @@ def _proven_by_three(delegation: Delegation, result: ToolResult) -> bool:
     by_record = use is not None and use.uuid is not None and result.source_uuid == use.uuid
     by_text = result.agent_id is not None and result.agent_id == child.agent_id
     return by_record and by_text and (by_metadata or result.kind is ResultKind.RESUMED)
+
+
+def _texts(notifications: list[Notification], *, delivered: bool) -> set[str]:
+    return {item.text for item in notifications if item.delivered is delivered}
 
 
 def _by_tool(tool_id: str) -> Delivery:

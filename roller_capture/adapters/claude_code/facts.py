@@ -95,6 +95,12 @@ class Notification:
     text: str = ""
     first_response: str | None = None
     response_place: Place | None = None
+    contradicted: bool = False
+    """Another record with its uuid says something else: neither is believed."""
+
+    def says_the_same(self, other: "Notification") -> bool:
+        """Whether another record is a copy of this one."""
+        return (self.agent_id, self.tool_id, self.text) == (other.agent_id, other.tool_id, other.text)
 
 
 class EndState(Enum):
@@ -141,6 +147,8 @@ class Thread:
     contradicted_results: set[str] = field(default_factory=set)
     """Tool ids with two results that say different things: neither is believed."""
     notifications: list[Notification] = field(default_factory=list)
+    queue_length: int = 0
+    """How many messages more the log puts into the queue than it takes out (which ones, it does not always say)."""
     links: list[AgentLink] = field(default_factory=list)
     turn_ends: list[TurnEnd] = field(default_factory=list)
     begins_with_reference: bool = False
@@ -180,6 +188,7 @@ class Thread:
         self.contradicted_results |= other.contradicted_results
         self.nameless_outputs.update(other.nameless_outputs)
         self._absorb_notifications(other.notifications)
+        self.queue_length += other.queue_length
         self.links += other.links
         self.begins_with_reference |= other.begins_with_reference
         self.versions += other.versions
@@ -193,5 +202,9 @@ class Thread:
             index = by_uuid.get(item.uuid) if item.uuid is not None else None
             if index is None:
                 self.notifications.append(item)
-            elif self.notifications[index].first_response is None:
+                continue
+            known = self.notifications[index]
+            contradicted = known.contradicted or item.contradicted or not known.says_the_same(item)
+            if known.first_response is None:
                 self.notifications[index] = item
+            self.notifications[index].contradicted = contradicted

@@ -9,12 +9,15 @@ from typing import Any, BinaryIO
 
 from roller_capture.adapters.claude_code import record_shapes
 from roller_capture.adapters.claude_code.descent import Descent
-from roller_capture.adapters.claude_code.facts import AgentLink, Output, Place, Thread
+from roller_capture.adapters.claude_code.facts import AgentLink, Notification, Output, Place, Thread
 from roller_capture.adapters.claude_code.turns import TurnTracker
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_jsonl import LineProblem, read_lines
 from roller_capture.adapters.native_values import as_id, as_mapping, as_text, as_word
 from roller_capture.vocabulary import AttemptErrorCode
+
+_Known = tuple[str, str | None, Notification]
+"""A notification that stands in the conversation, with the thread and the record that it goes on from."""
 
 OWN = ""
 """The thread of the executor whose file it is; other keys are `agent_key` and `sidechain_key`."""
@@ -57,6 +60,7 @@ class _LogReader:
         self._turns: dict[str, TurnTracker] = {}
         self._sidechains: dict[str, str] = {}
         self._descent = Descent()
+        self._notified: dict[str | None, _Known] = {}
 
     def problem(self, problem: LineProblem, line: int) -> None:
         self._gaps.add(
@@ -212,26 +216,40 @@ class _LogReader:
             self._unknown("an attachment names no type", place)
 
     def _queued(self, record: Mapping[str, Any], place: Place) -> None:
-        text = as_text(record.get("content"))
-        if record.get("operation") == "enqueue" and text is not None:
-            found = record_shapes.notification(text, place=place, uuid=None, delivered=False)
+        thread, operation = self._thread(OWN), record.get("operation")
+        if operation in ("dequeue", "remove"):
+            thread.queue_length -= 1
+        elif operation == "enqueue":
+            thread.queue_length += 1
+            text = as_text(record.get("content"))
+            found = record_shapes.notification(text or "", place=place, uuid=None, delivered=False)
             if found is not None:
-                self._thread(OWN).notifications.append(found)
+                thread.notifications.append(found)
 
     def _follow(self, key: str, record: Mapping[str, Any], place: Place) -> None:
         """Notes a notification that was put into the conversation, and follows the branch it stands on."""
-        uuid, parent = as_id(record.get("uuid")), as_id(record.get("parentUuid"))
+        uuid, parent = as_id(record.get("uuid")), record_shapes.parent_uuid(record)
         text = record_shapes.notification_text(record)
         found = None
         if text is not None:
             found = record_shapes.notification(text, place=place, uuid=uuid, delivered=True)
             if found is None:
                 self._unknown("a notification has no task id", place)
-            else:
-                self._thread(key).notifications.append(found)
         elif record_shapes.looks_like_notification(record):
             self._unknown("a text looks like a notification but the harness did not mark it so", place)
+        if uuid in self._notified:
+            self._repeated(self._notified[uuid], (key, parent, found))
+            return
+        if found is not None:
+            self._thread(key).notifications.append(found)
+            if uuid is not None:
+                self._notified[uuid] = (key, parent, found)
         self._descent.record(uuid, parent, found)
+
+    def _repeated(self, known: _Known, again: tuple[str, str | None, Notification | None]) -> None:
+        """A compaction may write the records that it keeps once more, under their own uuids: they count once."""
+        if known[:2] != again[:2] or again[2] is None or not known[2].says_the_same(again[2]):
+            known[2].contradicted = True
 
     def _check_content(self, message: Mapping[str, Any], place: Place) -> None:
         if record_shapes.is_damaged(message):

@@ -178,6 +178,14 @@ def notification_text(record: Mapping[str, Any]) -> str | None:
     return None
 
 
+def parent_uuid(record: Mapping[str, Any]) -> str | None:
+    """The record that this one goes on from: `parentUuid`. A compaction begins a new chain without one, and names the
+    last record before it in `logicalParentUuid`; what stood there is still in the conversation, whole or summed up."""
+    if record.get("type") == "system" and record.get("subtype") == "compact_boundary":
+        return as_id(record.get("parentUuid")) or as_id(record.get("logicalParentUuid"))
+    return as_id(record.get("parentUuid"))
+
+
 def first_text(message: Mapping[str, Any]) -> str | None:
     """The first text block of a message."""
     return next((as_text(block.get("text")) for block in blocks(message) if block.get("type") == "text"), None)

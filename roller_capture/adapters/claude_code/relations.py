@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from roller_capture.adapters.claude_code.delegations import Delegation, Delegations
 from roller_capture.adapters.claude_code.deliveries import DeliveryFinder, Statements, joined
 from roller_capture.adapters.claude_code.executors import Executor, Executors
-from roller_capture.adapters.claude_code.facts import EndState, Place, ResultKind, ToolResult, TurnEnd
+from roller_capture.adapters.claude_code.facts import EndState, Place, ResultKind, ToolResult, ToolUse, TurnEnd
 from roller_capture.adapters.claude_code.record_shapes import DELEGATION_TOOLS, STOP_TOOLS
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.capture_protocol import ContextProbe, Evidence, NativeRelation
@@ -47,10 +47,10 @@ class RelationFinder:
         self._gaps = gaps
         self._deliveries = DeliveryFinder(executors, gaps)
         self._found = NativeRelations(self._deliveries.relations, self._deliveries.probes)
-        self._stoppers: dict[tuple[str, str], set[str]] = {}
+        self._stops: dict[tuple[str, str], list[tuple[Executor, ToolUse]]] = {}
         for executor in executors.by_key.values():
-            for agent_id in _stops(executor):
-                self._stoppers.setdefault((executor.group, agent_id), set()).add(executor.key)
+            for agent_id, use in _stops(executor):
+                self._stops.setdefault((executor.group, agent_id), []).append((executor, use))
 
     def find(self) -> NativeRelations:
         """The relations of all children."""
@@ -69,10 +69,13 @@ class RelationFinder:
             said = self._deliveries.deliveries(delegation, only=len(delegations) == 1)
             failed = self._judge(delegation, index, len(delegations), said)
             statements.append(said)
+        lifecycle = self._lifecycle(child, delegations, statements)
+        if lifecycle is LifecycleStatus.PENDING and any(said.lost for said in statements):
+            lifecycle = LifecycleStatus.UNKNOWN  # it may have been delivered, and no log tells to whom
         said_completed = bool(statements and statements[-1].completed)
         self._found.outcomes[child.key] = ChildOutcome(
             ExecutionStatus.FAILED if failed else execution_status(child, said_completed=said_completed),
-            self._lifecycle(child, delegations, statements),
+            lifecycle,
         )
 
     def _judge(self, delegation: Delegation, index: int, delegations: int, said: Statements) -> bool:
@@ -153,16 +156,18 @@ class RelationFinder:
         known = bool(delegations) and all(item.parent is not None for item in delegations)
         if not known or not child.has_log or child.key in self._delegations.contradicted:
             return LifecycleStatus.UNKNOWN
-        if self._stopped_from_above(child):
-            return LifecycleStatus.COMPLETE
-        if not all(said.settled for said in statements):
+        if not all(said.settled or self._is_stopped(item) for item, said in zip(delegations, statements, strict=True)):
             return LifecycleStatus.PENDING
+        if not statements[-1].settled and len(child.thread.turn_ends) > len(delegations):
+            return LifecycleStatus.PENDING  # something else began a turn, perhaps after the stop
         contradicts = last is EndState.RUNNING and bool(statements[-1].completed)
         return LifecycleStatus.UNKNOWN if contradicts else LifecycleStatus.COMPLETE
 
-    def _stopped_from_above(self, child: Executor) -> bool:
-        """Whether the child's parent, or one of its parents, ended it by its own tool call."""
-        stoppers = self._stoppers.get((child.group, child.agent_id or ""), set())
+    def _is_stopped(self, delegation: Delegation) -> bool:
+        """Whether the child's parent, or one of its parents, ended this piece of its work by a tool call of its own."""
+        child = delegation.child
+        stops = self._stops.get((child.group, child.agent_id or ""), [])
+        stoppers = {executor.key for executor, use in stops if _precedes(delegation, use)}
         above = child.parent_key
         while stoppers and above is not None and above not in stoppers:
             above = self._executors.by_key[above].parent_key
@@ -208,22 +213,34 @@ def execution_status(executor: Executor, *, said_completed: bool) -> ExecutionSt
 def _turn_of(turns: list[TurnEnd], index: int, delegations: int) -> TurnEnd | None:
     """The turn of the child's log in which a delegation ended, or `None` where nothing proves which it is.
 
-    No id ties a turn to a delegation (the resuming message has none, and `promptId` is that of the root's prompt), and
-    order proves nothing. So one turn is as good as another only where there are as many as delegations and all ended
-    alike; else only the last one is sure, which the last delegation began.
+    No id ties a turn to a delegation: `promptId` is that of the root's prompt, and a message that begins a turn (marked
+    `coordinator`) need not have resumed the child, since one sent to a child at work can begin one too. Only the last
+    turn is sure, which the last delegation began. Of those before it one is as good as another where there are as many
+    as delegations before the last, and all ended well.
     """
-    alike = len({turn.state for turn in turns}) == 1
-    if len(turns) == delegations and alike:
-        return turns[index]
-    return turns[-1] if index == delegations - 1 and len(turns) >= delegations else None
+    before, last = turns[:-1], turns[-1]
+    if index == delegations - 1:
+        return last if len(turns) >= delegations else None
+    alike = len({turn.state for turn in turns}) == 1 or {turn.state for turn in before} == {EndState.ENDED}
+    return before[index] if len(turns) == delegations and alike else None
 
 
-def _stops(executor: Executor) -> Iterator[str]:
-    """The ids of the agents that an executor stopped by a tool call."""
+def _stops(executor: Executor) -> Iterator[tuple[str, ToolUse]]:
+    """The ids of the agents that an executor stopped, each with the tool call."""
     for use in executor.thread.tool_uses.values():
         result = executor.thread.results.get(use.tool_id)
         if use.name in STOP_TOOLS and use.target is not None and result is not None and _succeeded(result):
-            yield use.target
+            yield use.target, use
+
+
+def _precedes(delegation: Delegation, stop: ToolUse) -> bool:
+    """Whether an agent was given this work before it was stopped. Any stop comes after the launch; of further work the
+    log that holds the stop has to tell it."""
+    use = delegation.use
+    if delegation.number == 1 and (use is None or use.target != delegation.child.agent_id):
+        return True
+    given = delegation.result or use
+    return given is not None and given.place.source == stop.place.source and given.place.line < stop.place.line
 
 
 def _succeeded(result: ToolResult) -> bool:

@@ -86,11 +86,12 @@ def _session_ids(source: AdapterInput, tree: NativeTree, gaps: GapLog) -> frozen
         gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "a session id cannot be the name of a log")
     if usable:
         return usable
-    present = own_sessions(tree) if _is_own_copy(source) else []
+    is_own = _is_own_copy(source)
+    present = own_sessions(tree) if is_own else []
     if len(present) == 1:
         return frozenset(present)
-    reason = "no request and no launcher names the session, and it is not the only one in the run's own logs"
-    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, reason)
+    held = f"the run's own logs hold {len(present) or 'none'}" if is_own else "the logs are not the run's own copy"
+    gaps.add(AttemptErrorCode.NATIVE_LOGS_MISSING, f"no request and no launcher names the session, and {held}")
     return frozenset()
 
 

@@ -124,6 +124,24 @@ def test_an_agent_that_only_requests_name_leaves_the_lifecycle_unknown(tmp_path:
     assert gap_codes(native) == {"participant_log_missing"}
 
 
+@pytest.mark.parametrize(
+    ("folder", "sessions", "said"),
+    [
+        ("work/native", 0, "the run's own logs hold none"),
+        ("work/native", 2, "the run's own logs hold 2"),
+        ("home", 1, "the logs are not the run's own copy"),
+    ],
+)
+def test_a_run_that_names_no_session_says_what_there_is(tmp_path: Path, folder: str, sessions: int, said: str) -> None:
+    """One that was stopped before its first request has no log at all."""
+    root = tmp_path / folder
+    root.mkdir(parents=True)
+    for number in range(sessions):
+        SessionLogs(root, f"{number}{SESSION[1:]}").write_root([prompt("r1")])
+    native = read(AdapterInput(root, {}))
+    assert [gap.message for gap in native.gaps] == [f"no request and no launcher names the session, and {said}"]
+
+
 def test_children_of_a_session_without_a_root_log_are_read(tmp_path: Path) -> None:
     """Coverage stays unknown, since the root's outputs are not known."""
     logs = SessionLogs(tmp_path)

@@ -279,6 +279,29 @@ def test_turns_that_ended_differently_are_not_told_apart_by_their_order(tmp_path
     assert gap_codes(native) == {"native_relation_unproven"}
 
 
+@pytest.mark.parametrize(
+    ("last", "ends"),
+    [
+        ([], [("child_completed", 1)]),
+        ([assistant("c4", "c3", "msg_c2", tool_use("toolu_c", "Bash"))], [("child_completed", 1)]),
+        ([api_error("c4", "c3")], [("child_completed", 1), ("child_failed", 2)]),
+    ],
+    ids=["no answer", "at work", "failed"],
+)
+def test_an_end_before_the_last_turn_is_the_first_delegations(
+    tmp_path: Path, last: list[dict[str, object]], ends: list[tuple[str, int]]
+) -> None:
+    """The last turn is the last delegation's however it ends; the one before it ended well, and was said to."""
+    logs = SessionLogs(tmp_path)
+    _resumed(logs)
+    again = prompt("c3", "More.", isMeta=True, origin={"kind": "coordinator"})
+    logs.write_agent([prompt("c1"), assistant("c2", "c1", "msg_c1"), again, *last], meta={"toolUseId": "toolu_1"})
+    native = logs.read()
+    assert [(row[0], row[3]) for row in relation_rows(native) if row[0].startswith("child_")] == ends
+    assert native.participants[1].lifecycle is LifecycleStatus.PENDING
+    assert native.gaps == ()
+
+
 @pytest.mark.parametrize("turns", [1, 3])
 def test_more_or_fewer_turns_than_delegations_prove_no_end_of_an_earlier_one(tmp_path: Path, turns: int) -> None:
     """Here a turn was stopped in the middle, and there one is missing: the second is not the first delegation's."""

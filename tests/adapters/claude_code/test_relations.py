@@ -24,6 +24,7 @@ from tests.adapters.claude_code.session_logs import (
 
 ROOT = f"session:{SESSION}"
 CHILD = f"agent:{AGENT}"
+_LAUNCHED = "Async agent launched successfully."
 _RUNNING = [prompt("c1"), assistant("c2", "c1", "msg_c1", tool_use("toolu_c", "Bash"))]
 
 
@@ -158,6 +159,79 @@ def test_a_background_child_is_settled_by_delivery_or_by_the_parents_own_stop(
     logs = SessionLogs(tmp_path)
     _background(logs, _RUNNING, *end)
     assert _outcome(logs)[2] == lifecycle
+
+
+def _resume(number: int, parent: str) -> list[Record]:
+    """The root sends the child a message that wakes it (2.1.332)."""
+    detail = {"success": True, "resumedAgentId": AGENT, "revivedAgentId": AGENT, "message": "Resuming agent"}
+    return [
+        assistant(f"m{number}", parent, f"msg_m{number}", tool_use(f"toolu_m{number}", "SendMessage", to=AGENT)),
+        tool_result(f"n{number}", f"m{number}", f"toolu_m{number}", detail=detail),
+        assistant(f"o{number}", f"n{number}", f"msg_o{number}"),
+    ]
+
+
+def _stop_again(parent: str) -> list[Record]:
+    use = tool_use("toolu_s", "TaskStop", task_id=AGENT)
+    return [assistant("s1", parent, "msg_s1", use), tool_result("s2", "s1", "toolu_s", detail={"task_id": AGENT})]
+
+
+_STOPPED = _stop(tool_result("r6", "r5", "toolu_2", detail={"task_id": AGENT}))
+_MESSAGE = prompt("c8", "The coordinator sent a message", isMeta=True, origin={"kind": "coordinator"}, parentUuid="c2")
+_AT_WORK_AGAIN = [*_RUNNING, _MESSAGE, assistant("c9", "c8", "msg_c9", tool_use("toolu_c9", "Bash"))]
+_ANSWERED = [*_RUNNING, _MESSAGE, assistant("c9", "c8", "msg_c9")]
+
+
+@pytest.mark.parametrize(
+    ("end", "child", "lifecycle"),
+    [
+        ([*_STOPPED, *_resume(1, "r6")], _AT_WORK_AGAIN, "pending"),
+        ([*_STOPPED, *_resume(1, "r6")], _ANSWERED, "pending"),
+        ([*_STOPPED, *_resume(1, "r6"), *_stop_again("o1")], _AT_WORK_AGAIN, "complete"),
+        (
+            [
+                *_STOPPED,
+                *_resume(1, "r6"),
+                notification("p1", "o1", AGENT, "toolu_m1"),
+                assistant("p2", "p1", "msg_p2"),
+            ],
+            _ANSWERED,
+            "complete",
+        ),
+        (_STOPPED, _AT_WORK_AGAIN, "pending"),
+    ],
+    ids=["given more, and cut", "nobody told", "stopped each time", "its result told", "woken by something else"],
+)
+def test_a_stop_settles_what_was_given_before_it(
+    tmp_path: Path, end: list[Record], child: list[Record], lifecycle: str
+) -> None:
+    """And nothing that is given to the child later."""
+    logs = SessionLogs(tmp_path)
+    _background(logs, child, *end)
+    assert _outcome(logs)[2] == lifecycle
+
+
+def test_a_stop_in_another_log_settles_only_the_launch(tmp_path: Path) -> None:
+    """The order of what stands in two logs is not known, and a launch comes before any stop of its agent."""
+    logs = SessionLogs(tmp_path)
+    launch = [
+        assistant("a1", None, "msg_a1", tool_use("toolu_g")),
+        tool_result("a2", "a1", "toolu_g", f"{_LAUNCHED}\nagentId: agrand", sourceToolAssistantUUID="a1"),
+    ]
+    resume = [
+        assistant("a3", "a2", "msg_a3", tool_use("toolu_r", "SendMessage", to="agrand")),
+        tool_result("a4", "a3", "toolu_r", '{"success":true,"resumedAgentId":"agrand"}', sourceToolAssistantUUID="a3"),
+    ]
+    stop = [
+        *[assistant(f"x{number}", None, f"msg_x{number}") for number in range(9)],
+        assistant("r5", "r4", "msg_r3", tool_use("toolu_2", "TaskStop", task_id="agrand")),
+        tool_result("r6", "r5", "toolu_2", detail={"task_id": "agrand"}),
+    ]
+    for more, lifecycle in (([], "complete"), (resume, "pending")):
+        _background(logs, [prompt("c1"), *launch, *more], *stop)
+        logs.write_agent([*_RUNNING, *([_MESSAGE] if more else [])], "agrand", {"toolUseId": "toolu_g"})
+        found = {item.key: item.lifecycle.value for item in logs.read(agents=[AGENT, "agrand"]).participants}
+        assert found["agent:agrand"] == lifecycle
 
 
 def test_a_stop_by_another_child_does_not_settle_a_child(tmp_path: Path) -> None:

@@ -235,7 +235,9 @@ def test_without_any_id_the_only_session_of_the_runs_own_copy_is_read(tmp_path: 
     assert [item for item in found.identity_claims if item.field != "response_id"] == []
     assert found.hook_header is None
     write_log(native_root, header(OTHER), session_id=OTHER, base="sessions")
-    assert gap_codes(capture(native_root)) == ["native_logs_missing"]
+    found = capture(native_root)
+    assert gap_codes(found) == ["native_logs_missing"]
+    assert found.gaps[0].message.endswith("the run's own logs hold 2")
 
 
 def test_a_users_home_is_not_searched_for_sessions(tmp_path: Path) -> None:
