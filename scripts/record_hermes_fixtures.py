@@ -35,6 +35,7 @@ RECORDED: Final = (
     "cut-stream",
     "identical-prompts",
     "interactive-background",
+    "interactive-stopped",
     "iteration-limit",
     "killed",
     "nested",
@@ -53,8 +54,8 @@ SECOND_TURNS: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("SECOND-TURN: go on.",),
 }
 
-INTERACTIVE: Final = "interactive-background"
-"""The one that `collect` cannot run."""
+INTERACTIVE: Final[Mapping[str, str | None]] = {"interactive-background": None, "interactive-stopped": "/stop"}
+"""Those that `collect` cannot run, and what the user types then."""
 
 _NEUTRAL: Final = "…"
 
@@ -77,13 +78,13 @@ def arguments_of(name: str) -> tuple[str, ...]:
 
 def record(name: str, directory: Path, target: Path) -> None:
     """Runs one scenario below `directory` and replaces the fixture `target`."""
-    capture = _interactive(name, directory) if name == INTERACTIVE else _collected(name, directory)
+    capture = _interactive(name, directory) if name in INTERACTIVE else _collected(name, directory)
     shutil.rmtree(target, ignore_errors=True)
     (target / "native").mkdir(parents=True)
     native = capture.attempt / "raw" / "native"
     _write_lines(target / "native" / "state.jsonl", map(_neutral, _lines(native / "state.jsonl")))
     _write_lines(target / "native" / "plugin.jsonl", _lines(native / "plugin.jsonl"))
-    if name != INTERACTIVE:
+    if name not in INTERACTIVE:
         launcher = json.loads((native / "launcher.json").read_bytes())
         kept = {key: launcher[key] for key in ("root_native_id", "from", "harness_version")}
         _write_json(target / "native" / "launcher.json", kept)
@@ -102,7 +103,8 @@ def _collected(name: str, directory: Path) -> Capture:
 
 
 def _interactive(name: str, directory: Path) -> Capture:
-    return capture_interactively(binary("hermes", VERSION), SCENARIOS[name](), directory, *SETTINGS[name])
+    program, settings = binary("hermes", VERSION), SETTINGS.get(name, ())
+    return capture_interactively(program, SCENARIOS[name](), directory, *settings, then=INTERACTIVE[name])
 
 
 def _calls(table: TruthTable, events: Path) -> list[dict[str, Any]]:

@@ -5,10 +5,11 @@ is unknown, and nothing has ended or was delivered. What headers and log say of 
 there is no relation. Order and time prove nothing, so that several delegations of one child are only numbered by them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.native_files import NativeTree
@@ -82,6 +83,9 @@ class _Return:
     evidence: Evidence
 
 
+_Event = TypeVar("_Event", _Ending, _Return)
+
+
 @dataclass(slots=True)
 class _Agent:
     """One agent, by the name that it gives itself. Evidence is that of the first mention."""
@@ -96,6 +100,28 @@ class _Agent:
     returns: list[_Return] = field(default_factory=list)
     parent: str | None = None
     """Set when the parent is known, and only one."""
+    doubtful: bool = False
+    """Whether something is said of its delegations that does not fit."""
+
+    def by_delegation(self, events: Iterable[_Event]) -> dict[str | None, list[_Event]]:
+        """Events by the delegation that they are about: the one that they name, else the only one; `None` where that
+        is none of the agent's."""
+        only = next(iter(self.delegations)) if len(self.delegations) == 1 else None
+        found: dict[str | None, list[_Event]] = {}
+        for event in events:
+            about = only if event.tool_id is None else event.tool_id
+            found.setdefault(about if about in self.delegations else None, []).append(event)
+        return found
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the log tells an end, and one end of each delegation that there was."""
+        ends = self.by_delegation(self.endings)
+        return bool(self.endings) and all(len(_told(ends.get(tool_id, ()))) == 1 for tool_id in self.delegations)
+
+
+def _told(endings: Iterable[_Ending]) -> set[tuple[ExecutionStatus, str | None]]:
+    return {(ending.status, ending.outcome) for ending in endings}
 
 
 class _Agents:
@@ -152,13 +178,15 @@ class _Agents:
     def _event(self, kind: str | None, session: str, line: NativeLine) -> bool:
         """Takes one event of an agent in; `False` when its form is not known."""
         record = line.record
-        if kind not in ("session", "output", "ended", "acknowledged", "delivered"):
+        named = {name: as_id(record.get(name)) for name in ("parent", "delegation_tool_id", "to", "run_id")}
+        unusable = any(named[name] is None and record.get(name) is not None for name in named)
+        if unusable or kind not in ("session", "output", "ended", "acknowledged", "delivered"):
             return False
         evidence = _evidence(EvidenceKind.NATIVE_RECORD, LOG_NAME, line.number, session)
         agent = self._agent(session, evidence)
-        tool_id = as_id(record.get("delegation_tool_id"))
+        tool_id = named["delegation_tool_id"]
         if kind == "session":
-            self._note_origin(agent, as_id(record.get("parent")), tool_id, line.number, evidence)
+            self._note_origin(agent, named["parent"], tool_id, line.number, evidence)
         elif kind == "output":
             purpose = _PURPOSES.get(as_text(record.get("purpose", "agent")) or "")
             response_id = as_id(record.get("response_id"))
@@ -173,10 +201,10 @@ class _Agents:
                 return False
             agent.endings.append(_Ending(status, as_word(record.get("outcome")), tool_id, evidence))
         else:
-            to, run_id = as_id(record.get("to")), as_id(record.get("run_id"))
-            text = as_text(record.get("text"))
-            agent.returns.append(_Return(kind == "acknowledged", tool_id, to, run_id, text, evidence))
-            return (run_id is None) == (not text)
+            run_id, text = named["run_id"], as_text(record.get("text"))
+            if (run_id is None) != (not text):
+                return False
+            agent.returns.append(_Return(kind == "acknowledged", tool_id, named["to"], run_id, text, evidence))
         return True
 
     def _agent(self, session: str, evidence: Evidence) -> _Agent:
@@ -188,8 +216,7 @@ class _Agents:
         if parent is not None:
             agent.parents.setdefault(parent, evidence)
         if parent is None and tool_id is not None:
-            reason = f"agent {agent.session} names the tool call of a delegation and no parent"
-            self._unproven(reason, evidence.source, line)
+            self._unproven(agent, "names the tool call of a delegation and no parent", evidence.source, line)
         elif tool_id is not None:
             place = _evidence(evidence.kind, evidence.source, line, tool_id)
             agent.delegations.setdefault(tool_id, place)
@@ -199,13 +226,13 @@ class _Agents:
         for agent in self.by_session.values():
             named = list(agent.parents)
             if len(named) > 1:
-                self._unproven(f"agent {agent.session} names {len(named)} parents")
+                self._unproven(agent, f"names {len(named)} parents")
             elif named and named[0] not in self.by_session:
-                self._unproven(f"the parent of agent {agent.session} made no call and is in no log")
+                self._unproven(agent, "names a parent that made no call and is in no log")
             elif named:
                 agent.parent = named[0]
         for agent in [item for item in self.by_session.values() if self._is_own_ancestor(item)]:
-            self._unproven(f"agent {agent.session} is among its own ancestors")
+            self._unproven(agent, "is among its own ancestors")
             agent.parent = None
 
     def _is_own_ancestor(self, agent: _Agent) -> bool:
@@ -216,7 +243,9 @@ class _Agents:
             place = self.by_session[place].parent
         return agent.session in seen
 
-    def _unproven(self, reason: str, source: str | None = None, line: int | None = None) -> None:
+    def _unproven(self, agent: _Agent, what: str, source: str | None = None, line: int | None = None) -> None:
+        agent.doubtful = True
+        reason = f"agent {agent.session} {what}"
         self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=source, line=line)
 
 
@@ -228,68 +257,53 @@ class _Relations:
         self.probes: list[ContextProbe] = []
         self.delivered: set[tuple[str, str]] = set()
         """Child and delegation of each result that came back."""
-        self.contradicted: set[str] = set()
-        """Children of which the log tells two ends of one delegation."""
         self._agents = agents
         self._gaps = gaps
+        self._claims = Counter(
+            (parent, tool_id) for agent in agents.values() for parent in agent.parents for tool_id in agent.delegations
+        )
         for agent in agents.values():
             if agent.parent is not None:
                 self._of(agent, agent.parent)
 
     def _of(self, child: _Agent, parent: str) -> None:
+        returns, endings = child.by_delegation(child.returns), child.by_delegation(child.endings)
+        for item in (*returns.get(None, ()), *endings.get(None, ())):
+            if child.delegations or item.tool_id is not None:
+                self._unproven(child, f"an event of agent {child.session} names none of its delegations", item.evidence)
         for number, (tool_id, evidence) in enumerate(child.delegations.items(), 1):
+            if self._claims[parent, tool_id] > 1:
+                reason = "two agents say that the same tool call started them"
+                self._unproven(child, reason, evidence, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE)
+                continue
             self.relations.append(
                 NativeRelation(RelationType.SPAWN, parent, child.session, tool_id, (evidence,), delegation=number)
             )
-        returns: dict[str, list[_Return]] = {}
-        for item in child.returns:
-            about = self._delegation(child, item.tool_id, item.evidence)
-            if about is not None:
-                returns.setdefault(about, []).append(item)
-        for tool_id, items in returns.items():
-            self._returns(child, parent, tool_id, items)
-        endings: dict[str, list[_Ending]] = {}
-        for ending in child.endings:
-            about = self._delegation(child, ending.tool_id, ending.evidence)
-            if about is not None:
-                endings.setdefault(about, []).append(ending)
-        for tool_id, ends in endings.items():
-            self._endings(child, parent, tool_id, ends)
-
-    def _delegation(self, child: _Agent, named: str | None, evidence: Evidence) -> str | None:
-        """The delegation that an event is about: the one it names, else the only one. It must be the child's."""
-        known = list(child.delegations)
-        if named is None and len(known) == 1:
-            return known[0]
-        if named in child.delegations:
-            return named
-        if known or named is not None:
-            reason = f"an event of agent {child.session} names none of its delegations"
-            self._unproven(reason, evidence)
-        return None
+            self._returns(child, parent, tool_id, returns.get(tool_id, []))
+            self._endings(child, parent, tool_id, endings.get(tool_id, []))
 
     def _returns(self, child: _Agent, parent: str, tool_id: str, items: list[_Return]) -> None:
         """What came back of one delegation. The result of its tool call is one thing, and reached one agent."""
         by_result = [item for item in items if item.run_id is None]
-        said = {(item.launched, item.to) for item in by_result}
-        if len(said) > 1:
-            self._unproven(f"a tool result of agent {child.session} is said to be two things", by_result[1].evidence)
+        if len({(item.launched, item.to) for item in by_result}) > 1:
+            reason = f"a tool result of agent {child.session} is said to be two things"
+            self._unproven(child, reason, by_result[1].evidence)
             items = [item for item in items if item.run_id is not None]
         for item in {(item.launched, item.to, item.run_id, item.text): item for item in reversed(items)}.values():
             self._return(child, parent, tool_id, item)
 
     def _endings(self, child: _Agent, parent: str, tool_id: str, ends: list[_Ending]) -> None:
         """How one delegation ended, if the log says one thing of it."""
-        if len({(ending.status, ending.outcome) for ending in ends}) > 1:
+        if len(_told(ends)) > 1:
             reason = f"a delegation of agent {child.session} is said to have ended in two ways"
-            self._unproven(reason, ends[1].evidence)
-            self.contradicted.add(child.session)
-        elif ends[0].status is not ExecutionStatus.INTERRUPTED:
+            self._unproven(child, reason, ends[1].evidence)
+        elif ends and ends[0].status is not ExecutionStatus.INTERRUPTED:
             self._ending(child, parent, tool_id, ends[0])
 
     def _return(self, child: _Agent, parent: str, tool_id: str, item: _Return) -> None:
         if item.to is not None and item.to not in self._agents:
-            self._unproven(f"the result of agent {child.session} went to an agent that is not known", item.evidence)
+            reason = f"the result of agent {child.session} went to an agent that is not known"
+            self._unproven(child, reason, item.evidence)
             return
         wanted: ToolResultItem | NotificationItem = ToolResultItem(tool_id)
         delivery = Delivery(DeliveryKind.TOOL_RESULT, BoundBy.TOOL_CALL_ID, tool_id)
@@ -325,9 +339,16 @@ class _Relations:
             )
         )
 
-    def _unproven(self, reason: str, evidence: Evidence) -> None:
+    def _unproven(
+        self,
+        child: _Agent,
+        reason: str,
+        evidence: Evidence,
+        code: AttemptErrorCode = AttemptErrorCode.NATIVE_RELATION_UNPROVEN,
+    ) -> None:
+        child.doubtful = True
         line = int(evidence.locator.partition(" ")[0].removeprefix("line:"))
-        self._gaps.add(AttemptErrorCode.NATIVE_RELATION_UNPROVEN, reason, source=evidence.source, line=line)
+        self._gaps.add(code, reason, source=evidence.source, line=line)
 
 
 def read(source: AdapterInput) -> NativeCapture:
@@ -344,7 +365,7 @@ def read(source: AdapterInput) -> NativeCapture:
     agents.settle_parents()
     everyone = list(agents.by_session.values())
     found = _Relations(agents.by_session, gaps)
-    _name_roots(source, everyone, gaps)
+    all_fits = _roots_are_known(source, everyone, gaps) and not any(agent.doubtful for agent in everyone)
     children = any(agent.parents for agent in everyone)
     in_headers = any(agent.in_header is not None for agent in everyone)
     return NativeCapture(
@@ -363,6 +384,7 @@ def read(source: AdapterInput) -> NativeCapture:
         gaps=gaps.gaps(),
         # An agent that tells the owners by its log alone needs no header.
         hook_header=SESSION if in_headers or not agents.log_read else None,
+        lifecycle=None if all_fits else LifecycleStatus.UNKNOWN,
     )
 
 
@@ -374,21 +396,22 @@ def _tree(source: AdapterInput, gaps: GapLog) -> NativeTree | None:
         return None
 
 
-def _name_roots(source: AdapterInput, everyone: Iterable[_Agent], gaps: GapLog) -> None:
+def _roots_are_known(source: AdapterInput, everyone: Iterable[_Agent], gaps: GapLog) -> bool:
     roots = [agent.session for agent in everyone if not agent.parents]
     if len(roots) > 1 and as_id(source.launcher.get("root_native_id")) not in roots:
         gaps.add(AttemptErrorCode.ROOT_AMBIGUOUS, f"{len(roots)} agents name no parent, none is marked as root")
+        return False
+    return True
 
 
 def _participant(agent: _Agent, found: _Relations, *, log_read: bool) -> NativeParticipant:
-    is_known = bool(agent.endings) and agent.session not in found.contradicted
-    status = agent.endings[-1].status if is_known else ExecutionStatus.UNKNOWN
+    status = agent.endings[-1].status if agent.has_ended else ExecutionStatus.UNKNOWN
     lifecycle = LifecycleStatus.UNKNOWN
     if not agent.parents:
         lifecycle = LifecycleStatus.COMPLETE
-    elif log_read and agent.session not in found.contradicted:
+    elif log_read and not agent.doubtful:
         returned = all((agent.session, tool_id) in found.delivered for tool_id in agent.delegations)
-        settled = bool(agent.endings) and bool(agent.delegations) and returned
+        settled = agent.has_ended and bool(agent.delegations) and returned
         lifecycle = LifecycleStatus.COMPLETE if settled else LifecycleStatus.PENDING
     return NativeParticipant(
         key=agent.session,

@@ -27,6 +27,7 @@ from roller_capture.capture_protocol import Gap
 from roller_capture.errors import RollerError
 from roller_capture.launchers import ByHand, HarnessCommand, HarnessService, LauncherTraits, LaunchSettings
 from roller_capture.launchers.binaries import find_binary
+from roller_capture.launchers.opencode_hook import check_hook
 from roller_capture.launchers.opencode_project import PLUGIN_PACKAGE, folders_to_install_in
 from roller_capture.launchers.opencode_service import OpenCodeService, attached_url, server_environment
 from roller_capture.launchers.refusal import no_model, refusal
@@ -53,6 +54,10 @@ _CONTEXT_TOKENS: Final = 200_000
 _OUTPUT_TOKENS: Final = 32_000
 _NPM_SETTINGS: Final = "fetch-retry-mintimeout=500\nfetch-retry-maxtimeout=2000\n"
 """Milliseconds between attempts at the registry. Without a network the start would wait for 70 seconds, npm's own."""
+
+_TASK_PATTERN: Final = "tas?"
+_OWN_AGENTS: Final = ("build", "plan", "general", "explore")
+"""The program's own agents that have tools."""
 
 _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+\S*)\s*")
 _LONGEST_STDOUT_LINE: Final = 16 * 1024 * 1024
@@ -153,6 +158,8 @@ class OpenCodeLauncher:
             raise no_model("opencode")
         if settings.base_url is None:
             raise RollerError("opencode has no model service of its own here: name one with --api-base", exit_code=2)
+        if settings.captured:
+            check_hook(settings.binary, settings.home, _common_environment(settings.home, settings.home))
         config = settings.home / ".config" / "opencode"
         (config / "node_modules").mkdir(mode=0o700, parents=True, exist_ok=True)
         package = {"dependencies": {PLUGIN_PACKAGE: "*"}}
@@ -241,7 +248,6 @@ def _turn_environment(settings: LaunchSettings) -> dict[str, str]:
 
 def _configuration(settings: LaunchSettings) -> dict[str, Any]:
     """The harness's configuration. Delegation is permitted only where the calls are captured (protocol, "Enabling")."""
-    captured = settings.captured
     key = "unused" if settings.key is None else f"{{env:{settings.key_variable}}}"
     model = f"{_PROVIDER}/{settings.model}"
     limits = {"context": _CONTEXT_TOKENS, "output": _OUTPUT_TOKENS}
@@ -259,15 +265,32 @@ def _configuration(settings: LaunchSettings) -> dict[str, Any]:
         "enabled_providers": [_PROVIDER],
         "autoupdate": False,
         "share": "disabled",
-        # A rule that names `task` would also offer it to children, which have none of their own.
-        "permission": {"*": "allow"} if captured else {"*": "allow", "task": "deny"},
     }
-    if captured:
-        configuration["plugin"] = [(settings.home / _HOOK).as_uri()]
+    if not settings.captured:
+        return configuration | _without_delegation()
+    # A rule that names `task` would also offer it to children, which have none of their own.
+    configuration["permission"] = {"*": "allow"}
+    configuration["plugin"] = [(settings.home / _HOOK).as_uri()]
     if settings.profile == NESTED:
         configuration["subagent_depth"] = 2
         configuration["agent"] = {"general": {"permission": {"task": "allow"}}}
     return configuration
+
+
+def _without_delegation() -> dict[str, Any]:
+    """The tool is neither offered nor does it launch anything, whatever a project's configuration permits.
+
+    Measured with 1.18.33: of the rules that fit, the last one wins, and one that a project has too keeps the project's
+    place: so the last is a pattern that no project has. An agent's own rules come after all of these; those of an agent
+    that only the project knows cannot be named here, and may offer the tool. A depth of 0 refuses its calls, and a
+    subtask command, which asks for no permission; it is one number, and the last configuration has it.
+    """
+    refused = {"task": "deny", _TASK_PATTERN: "deny"}
+    return {
+        "permission": {"*": "allow", **refused},
+        "agent": {name: {"permission": refused} for name in _OWN_AGENTS},
+        "subagent_depth": 0,
+    }
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

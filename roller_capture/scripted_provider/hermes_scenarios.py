@@ -191,6 +191,27 @@ def interactive_background() -> Scenario:
     return replace(scenario, decide=answer, kill_when=told)
 
 
+def interactive_stopped() -> Scenario:
+    """For an interactive session in which the user stops what runs in the background: the root is told in a message of
+    its own that the child was interrupted. `kill_when` is set when the child has been told to run its command."""
+    working = threading.Event()
+    scenario = _scenario(
+        "interactive-stopped",
+        root(Reply(tools=(delegate("CHILD-S"),)), Reply(text="Launched, and waiting.")),
+        worker("CHILD-S", ["child-s"], command="sleep 60"),
+    )
+
+    def answer(request: ModelRequest) -> Reply:
+        if "ASYNC DELEGATION" in request.prompt_text:
+            return Reply(text="All done.", owner="root")
+        reply = scenario.decide(request)
+        if reply.owner == "child-s":
+            working.set()
+        return reply
+
+    return replace(scenario, decide=answer, kill_when=working)
+
+
 def nested() -> Scenario:
     """Root, child, grandchild."""
     return _scenario(
@@ -430,6 +451,7 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "tool-configs": tool_configs,
     "background": background,
     "interactive-background": interactive_background,
+    "interactive-stopped": interactive_stopped,
     "resumed-child": resumed_child,
     "nested": nested,
     "nested-refused": nested_refused,

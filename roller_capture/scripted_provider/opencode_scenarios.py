@@ -21,6 +21,8 @@ LONG = "A longer text, so that its stream can be broken in the middle of it and 
 OTHER_MODEL = "other-scripted-model"
 _AT_ONCE = {"retry-after-ms": "10"}
 """Without it the harness waits 2, 4, 8, … seconds before it asks again."""
+_FULL = {"prompt_tokens": 190_000, "input_tokens": 190_000, "total_tokens": 190_100}
+"""A context that is nearly full, in the words of all three protocols."""
 _CHILD_ID = re.compile(r'<task id="(ses_[A-Za-z0-9]+)"')
 
 
@@ -306,9 +308,7 @@ def resumed_child() -> Scenario:
 
 def compaction() -> Scenario:
     """The context is said to be full, and the harness has it summed up before it goes on."""
-    full = Reply(
-        text="Much to read.", tools=(shell("echo much"),), usage={"prompt_tokens": 190_000, "total_tokens": 190_100}
-    )
+    full = Reply(text="Much to read.", tools=(shell("echo much"),), usage=_FULL)
     scenario = _scenario(
         "compaction", root(Reply(tools=(delegate("CHILD-A"),)), full), worker("CHILD-A", ["child-a"], "41.")
     )

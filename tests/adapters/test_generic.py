@@ -61,6 +61,12 @@ def relation_types(native: NativeCapture) -> list[str]:
     return [item.type.value for item in native.relations]
 
 
+def end_of(native: NativeCapture, session: str = "child") -> tuple[ExecutionStatus, LifecycleStatus]:
+    """How an agent ended, and whether all that it was given to do is settled."""
+    [agent] = [item for item in native.participants if item.key == session]
+    return agent.execution_status, agent.lifecycle
+
+
 TWO = {"root": ("root", None), "child": ("child", "root")}
 ORPHAN = {"root": ("root", None), "child": ("child", None)}
 UNPROVEN = ["native_relation_unproven"]
@@ -113,15 +119,15 @@ def test_a_delegation_that_ended_in_two_ways_ended_in_none(tmp_path: Path, other
     native = capture(tmp_path, ROOT, CHILD, log=[ENDED, ENDED | other, DELIVERED])
     assert relation_types(native) == ["spawn", "result_delivered"]
     assert gap_codes(native) == UNPROVEN
-    [child] = [item for item in native.participants if item.key == "child"]
-    assert (child.execution_status, child.lifecycle) == (ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+    assert end_of(native) == (ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
 
 
 @pytest.mark.parametrize("other", [{"event": "acknowledged"}, {"to": "child"}])
 def test_one_tool_result_is_not_two_things(tmp_path: Path, other: dict[str, str]) -> None:
     """An acknowledgement is never a result, and what one agent received no other did."""
-    native = capture(tmp_path, ROOT, CHILD, log=[DELIVERED, DELIVERED | other])
-    assert (relation_types(native), gap_codes(native)) == (["spawn"], UNPROVEN)
+    native = capture(tmp_path, ROOT, CHILD, log=[ENDED, DELIVERED, DELIVERED | other])
+    assert (relation_types(native), gap_codes(native)) == (["spawn", "child_completed"], UNPROVEN)
+    assert end_of(native) == (ExecutionStatus.COMPLETED, LifecycleStatus.UNKNOWN)
 
 
 def test_what_is_said_twice_is_told_once(tmp_path: Path) -> None:
@@ -245,9 +251,70 @@ def test_events_of_a_child_with_two_delegations_must_name_one(tmp_path: Path) ->
         ("result_delivered", "call_2", 2),
         ("child_completed", "call_2", 2),
     }
-    assert named.participants[1].lifecycle is LifecycleStatus.PENDING  # the first one was never delivered
-    strange = capture(tmp_path, ROOT, CHILD, log=[ENDED | {"delegation_tool_id": "call_9"}])
-    assert (relation_types(strange), gap_codes(strange)) == (["spawn"], UNPROVEN)
+    assert end_of(named) == (ExecutionStatus.UNKNOWN, LifecycleStatus.PENDING)  # of the first one nothing is told
+
+
+FIRST, SECOND = {"delegation_tool_id": "call_1"}, {"delegation_tool_id": "call_2"}
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "lifecycle"),
+    [
+        ([ENDED | FIRST, ENDED | SECOND], ExecutionStatus.COMPLETED, LifecycleStatus.COMPLETE),
+        ([ENDED | FIRST, ENDED | SECOND | {"status": "failed"}], ExecutionStatus.FAILED, LifecycleStatus.COMPLETE),
+        ([ENDED | FIRST], ExecutionStatus.UNKNOWN, LifecycleStatus.PENDING),
+        ([ENDED | SECOND], ExecutionStatus.UNKNOWN, LifecycleStatus.PENDING),
+    ],
+)
+def test_each_delegation_of_a_child_needs_its_own_end(
+    tmp_path: Path, log: list[Any], status: ExecutionStatus, lifecycle: LifecycleStatus
+) -> None:
+    """The end of an earlier one says nothing of what the child was given to do later."""
+    again = CHILD | {"delegation-tool-id": "call_2"}
+    native = capture(tmp_path, ROOT, CHILD, again, log=[*log, DELIVERED | FIRST, DELIVERED | SECOND])
+    assert end_of(native) == (status, lifecycle)
+    assert native.gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("calls", "log", "status"),
+    [
+        ([CHILD], [ENDED | {"delegation_tool_id": "call_9"}, DELIVERED], ExecutionStatus.UNKNOWN),
+        ([CHILD], [ENDED, DELIVERED, DELIVERED | {"delegation_tool_id": "call_9"}], ExecutionStatus.COMPLETED),
+        (
+            [CHILD],
+            [ENDED, DELIVERED, DELIVERED | {"to": "nobody", "run_id": "r", "text": "x"}],
+            ExecutionStatus.COMPLETED,
+        ),
+        ([CHILD, {"session": "child", "delegation-tool-id": "call_9"}], [ENDED, DELIVERED], ExecutionStatus.COMPLETED),
+        ([CHILD, CHILD | {"parent-session": "other"}], [ENDED, DELIVERED], ExecutionStatus.COMPLETED),
+        ([CHILD | {"parent-session": "nobody"}], [ENDED, DELIVERED], ExecutionStatus.COMPLETED),
+    ],
+    ids=["an end", "a result", "a receiver", "a tool call", "a parent", "a stranger"],
+)
+def test_what_does_not_fit_leaves_the_lifecycle_unknown(
+    tmp_path: Path, calls: list[Any], log: list[Any], status: ExecutionStatus
+) -> None:
+    """An id that is nobody's is a child's that is not known as well as it may be a slip."""
+    native = capture(tmp_path, ROOT, *calls, log=log)
+    assert gap_codes(native) == UNPROVEN
+    assert end_of(native) == (status, LifecycleStatus.UNKNOWN)
+
+
+def test_one_tool_call_starts_one_agent(tmp_path: Path) -> None:
+    """Where two claim it, nothing tells which of them its result is of. The same id of another parent is another."""
+    twin = CHILD | {"session": "twin"}
+    nephew = CHILD | {"session": "nephew", "parent-session": "child"}
+    again = CHILD | {"delegation-tool-id": "call_2"}
+    told = [line | {"session": one} for one in ("twin", "nephew") for line in (ENDED, DELIVERED)]
+    log = [line | which for which in (FIRST, SECOND) for line in (ENDED, DELIVERED)]
+    native = capture(tmp_path, ROOT, CHILD, again, twin, nephew, log=[*log, *told])
+    assert {(item.child_key, item.tool_call_id) for item in native.relations} == {
+        ("child", "call_2"),
+        ("nephew", "call_1"),
+    }
+    assert gap_codes(native) == ["native_id_not_unique"]
+    assert [end_of(native, one)[1].value for one in ("child", "twin", "nephew")] == ["unknown", "unknown", "complete"]
 
 
 def test_a_result_in_a_message_is_bound_by_the_run_that_it_began(tmp_path: Path) -> None:
@@ -281,6 +348,7 @@ def test_of_several_roots_the_launcher_may_name_one(tmp_path: Path, named: str |
     launcher = {"root_native_id": named} if named else {}
     native = capture(tmp_path, {"session": "one"}, {"session": "two"}, launcher=launcher)
     assert gap_codes(native) == codes
+    assert native.lifecycle is (LifecycleStatus.UNKNOWN if codes else None)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +364,10 @@ def test_of_several_roots_the_launcher_may_name_one(tmp_path: Path, named: str |
         ({"event": "output"}, "native_shape_unknown"),
         ({"event": "dance", "session": "root"}, "native_shape_unknown"),
         ({"event": ["ended"], "session": "root"}, "native_shape_unknown"),
+        (BEGUN | {"parent": ["root"]}, "native_shape_unknown"),
+        (ENDED | {"delegation_tool_id": 7}, "native_shape_unknown"),
+        (DELIVERED | {"to": False}, "native_shape_unknown"),
+        (DELIVERED | {"run_id": "", "text": "done"}, "native_shape_unknown"),
         (DELIVERED | {"run_id": "run-7"}, "native_shape_unknown"),
         (DELIVERED | {"text": "done"}, "native_shape_unknown"),
         ({"session": "root"}, "native_shape_unknown"),
@@ -303,10 +375,11 @@ def test_of_several_roots_the_launcher_may_name_one(tmp_path: Path, named: str |
     ids=repr,
 )
 def test_one_bad_line_is_one_gap(tmp_path: Path, line: Any, code: str) -> None:
-    """The rest of the log counts."""
+    """The rest of the log counts, and of the line nothing that it may have meant."""
     output = {"event": "output", "session": "root", "response_id": "r1"}
     native = capture(tmp_path, ROOT, CHILD, log=[output, line])
     assert gap_codes(native) == [code]
+    assert relation_types(native) == ["spawn"]
     assert (native.coverage.outputs or ())[0].output_id == "r1"
 
 

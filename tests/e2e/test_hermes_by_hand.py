@@ -38,3 +38,23 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     [(_, notification)] = [pair for pair in table.context_items if pair[0]["type"] == "result_in_context"]
     [bound] = {item["delivery"]["bound_id"] for item, _ in table.context_items if item["type"] == "result_in_context"}
     assert f"{bound}]" in str(notification)
+
+
+def test_a_background_child_that_the_user_stops(tmp_path: Path) -> None:
+    """Hermes's word for the batch is `error`, and its child's own turn was interrupted: it ended, and did not fail."""
+    scenario = SCENARIOS["interactive-stopped"]()
+    capture = capture_interactively(pinned_binary("hermes"), scenario, tmp_path / "run", then="/stop")
+    table = TruthTable(capture, DELEGATE)
+    assert not table.wrong
+    assert not table.unattributed
+    manifest = capture.manifest
+    assert (manifest["capture_status"], manifest["lifecycle"]["status"]) == ("complete", "complete")
+    ends = {item["role"]: item["execution_status"] for item in manifest["participants"]}
+    assert ends == {"root": "completed", "child": "interrupted"}
+    assert {relation["type"] for relation in capture.relations} == {
+        "spawn",
+        "launch_acknowledged",
+        "launch_ack_in_context",
+        "result_delivered",
+        "result_in_context",
+    }

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from roller_capture.errors import RollerError
+from roller_capture.launchers.opencode_hook import check_hook
 from roller_capture.shipped import shipped_path
 from tests.support.harness_run import binary
 
@@ -94,3 +96,15 @@ def test_a_value_that_no_header_can_hold_is_left_out(tmp_path: Path, value: obje
     """It would make the request itself fail."""
     call = ["chat.headers", {"sessionID": "s", "agent": value, "message": {"id": value}}, {"headers": {}}]
     assert sent_by(tmp_path, [call]) == [{"x-roller-session-id": "s"}]
+
+
+@pytest.mark.parametrize("hook", ["chat.headers", "experimental.chat.messages.transform"])
+def test_a_program_without_a_hook_is_told_from_one_with_it(tmp_path: Path, hook: str) -> None:
+    """The pinned program fits; the same with another name in place of a hook's does not, and says which."""
+    fitting = Path(binary("opencode", "1.18.33"))
+    check_hook(fitting, tmp_path, {})
+    other = tmp_path / "opencode"
+    other.write_bytes(fitting.read_bytes().replace(hook.encode(), hook[:-1].encode() + b"_"))
+    other.chmod(0o700)
+    with pytest.raises(RollerError, match=f"no hook {hook}"):
+        check_hook(other, tmp_path, {})

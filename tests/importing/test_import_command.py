@@ -64,6 +64,37 @@ def test_the_source_is_named_by_hash_and_not_by_place(tmp_path: Path) -> None:
     assert "mitmproxy" not in info["versions"]
 
 
+_SHAREGPT = '{"conversations": [{"from": "human", "value": "a"}], "timestamp": "t", "model": "m", "completed": true}\n'
+_CASSETTE = """\
+interactions:
+- request: {method: POST, uri: "https://api.example.com/v1/messages"}
+  response:
+    body:
+      string: "event: message_start
+
+        data: {\\"type\\": \\"message_start\\"}
+
+        "
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("trajectory_samples.jsonl", _SHAREGPT, "a harness's own log is no record of its requests"),
+        ("cassette.yaml", _CASSETTE, "is neither a mitmdump -w file nor a HAR"),
+    ],
+)
+def test_what_other_programs_keep_of_a_conversation_is_refused(tmp_path: Path, name: str, text: str, why: str) -> None:
+    """Conversations without requests, and cassettes, whose long lines are folded: one line, and nothing is made."""
+    (tmp_path / name).write_text(text)
+    arguments = ["import", str(tmp_path / name), "--attempt", str(tmp_path / "attempt"), "--harness", "hermes"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert why in result.stderr
+    assert not (tmp_path / "attempt").exists()
+
+
 @pytest.mark.parametrize("kind", ["file", "folder", "HOME"])
 def test_a_harness_log_alone_is_refused(tmp_path: Path, kind: str) -> None:
     """It says why: a log is no record of requests."""

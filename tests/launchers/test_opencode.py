@@ -22,10 +22,10 @@ from roller_capture.vocabulary import AttemptErrorCode, Protocol
 SESSION = "ses_0123456789abcdef"
 
 
-def program(directory: Path, version: str = "1.18.33") -> Path:
-    """An executable that tells a version."""
+def program(directory: Path, version: str = "1.18.33", hooks: str = '{"problems": []}') -> Path:
+    """An executable that tells a version, and as a bare runtime what the look for our plugin's hooks found."""
     path = directory / "opencode"
-    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.write_text(f"#!/bin/sh\n[ -z \"$BUN_BE_BUN\" ] || {{ echo '{hooks}'; exit; }}\necho {version}\n")
     path.chmod(0o700)
     return path
 
@@ -224,6 +224,52 @@ def test_what_cannot_be_captured_is_refused_before_the_run(
     with pytest.raises(RollerError, match=said) as caught:
         LAUNCHER.prepare(settings(tmp_path, **changes))
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        pytest.param('{"problems": ["no hook chat.headers"]}', "no hook chat.headers", id="without-the-hook"),
+        pytest.param("1.18.33", "does not tell its hooks", id="another-program"),
+        pytest.param("", "does not tell its hooks", id="says-nothing"),
+        pytest.param('{"problems": 7}', "does not tell its hooks", id="odd"),
+        pytest.param("[" * 100_000, "does not tell its hooks", id="deep"),
+    ],
+)
+def test_a_program_without_our_hooks_is_refused_before_the_run(tmp_path: Path, hooks: str, said: str) -> None:
+    """Whatever its version is: it would ignore the plugin without a word. Uncaptured, there is no plugin."""
+    program(tmp_path, "1.17.0", hooks)
+    with pytest.raises(RollerError, match=said) as caught:
+        LAUNCHER.prepare(settings(tmp_path))
+    assert caught.value.exit_code == 2
+    LAUNCHER.prepare(settings(tmp_path, captured=False))
+
+
+def test_the_hooks_are_looked_for_in_the_attempt_s_own_home(tmp_path: Path) -> None:
+    """With no model that a program could ask which takes the script for a prompt."""
+    seen = tmp_path / "seen"
+    program(tmp_path).write_text(
+        f'#!/bin/sh\n[ -z "$BUN_BE_BUN" ] || {{ env > "{seen}"; echo "$@" >> "{seen}"; }}\necho 1.18.33\n'
+    )
+    with pytest.raises(RollerError):
+        LAUNCHER.prepare(settings(tmp_path))
+    lines = seen.read_text().splitlines()
+    assert lines[-1] == f"run {shipped_path('hooks', 'opencode', 'fits.js')}"
+    assert {f"HOME={tmp_path / 'home'}", 'OPENCODE_CONFIG_CONTENT={"enabled_providers": []}'} <= set(lines)
+
+
+def test_an_uncaptured_run_delegates_nothing(tmp_path: Path) -> None:
+    """Not with a profile either. The last rule is a pattern, since a project's own `task` keeps its place before `*`;
+    a depth of 0 holds where an agent of the project's own is offered the tool."""
+    for profile in (None, "nested"):
+        config = configuration(settings(tmp_path, captured=False, profile=profile))
+        assert list(config["permission"].items()) == [("*", "allow"), ("task", "deny"), ("tas?", "deny")]
+        assert config["subagent_depth"] == 0
+        denied = {name: list(agent["permission"].items()) for name, agent in config["agent"].items()}
+        rules = [("task", "deny"), ("tas?", "deny")]
+        assert list(denied) == ["build", "plan", "general", "explore"]
+        assert all(found == rules for found in denied.values())
+        assert "plugin" not in config
 
 
 def test_delegation_is_permitted_where_calls_are_captured(tmp_path: Path) -> None:

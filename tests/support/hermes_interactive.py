@@ -29,10 +29,12 @@ _QUIET_SECONDS = 3.0
 _KEY = "OPENAI_API_KEY"
 
 
-def capture_interactively(binary: Path, scenario: Scenario, directory: Path, *settings: str) -> Capture:
-    """Types the scenario's prompt, waits for `kill_when` and for silence, and leaves with `/exit`; then finalizes as a
-    user would, with the home. The attempt is `directory/attempt`."""
-    provider = _run(binary, scenario, directory, settings)
+def capture_interactively(
+    binary: Path, scenario: Scenario, directory: Path, *settings: str, then: str | None = None
+) -> Capture:
+    """Types the scenario's prompt, waits for `kill_when` and for silence, types `then` if given, and leaves with
+    `/exit`; then finalizes as a user would, with the home. The attempt is `directory/attempt`."""
+    provider = _run(binary, scenario, directory, settings, then)
     attempt = directory / "attempt"
     done = roller_capture("finalize", str(attempt), "--native", str(directory / "home"), "--capture-debug", "full")
     assert done.returncode == 0, done.stderr
@@ -48,7 +50,9 @@ def capture_interactively(binary: Path, scenario: Scenario, directory: Path, *se
     )
 
 
-def _run(binary: Path, scenario: Scenario, directory: Path, settings: Sequence[str]) -> ScriptedProvider:
+def _run(
+    binary: Path, scenario: Scenario, directory: Path, settings: Sequence[str], then: str | None
+) -> ScriptedProvider:
     for name in ("home", "temporary", "work"):
         (directory / name).mkdir(parents=True)
     with (
@@ -81,6 +85,9 @@ def _run(binary: Path, scenario: Scenario, directory: Path, settings: Sequence[s
             assert scenario.kill_when is not None
             terminal.until(scenario.kill_when.is_set)
             terminal.until_quiet()
+            if then is not None:
+                terminal.say(then)
+                terminal.until_quiet()
             terminal.say("/exit")
             terminal.until(terminal.has_ended)
         finally:

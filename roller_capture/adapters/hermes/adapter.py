@@ -9,7 +9,7 @@ from roller_capture.adapters.hermes import identity
 from roller_capture.adapters.hermes.delegations import DelegationFinder
 from roller_capture.adapters.hermes.ends import find_end
 from roller_capture.adapters.hermes.executors import Executor, Executors, find_executors
-from roller_capture.adapters.hermes.facts import PluginLog, State
+from roller_capture.adapters.hermes.facts import Place, PluginLog, State
 from roller_capture.adapters.hermes.plugin_reader import read_plugin_log
 from roller_capture.adapters.hermes.relations import NativeRelations, RelationFinder
 from roller_capture.adapters.hermes.state_reader import DELEGATION_TOOL, read_state
@@ -54,10 +54,13 @@ def read(source: AdapterInput) -> NativeCapture:
     }
     delegations = DelegationFinder(executors, state, gaps).find()
     relations = RelationFinder(executors, delegations, ends, state, events, gaps).find()
-    statuses = {key: end.execution_status for key, end in ends.items()}
-    _name_strange_outputs(executors, events, gaps)
+    statuses = {
+        key: ExecutionStatus.UNKNOWN if key in relations.undecided else end.execution_status
+        for key, end in ends.items()
+    }
+    _name_strange_events(executors, events, gaps)
     roots = _root_keys(source, executors, gaps)
-    all_known = _name_unknown_sessions(source, executors, gaps)
+    _name_unknown_sessions(source, executors, gaps)
     versions = events.versions or frozenset(filter(None, (as_word(source.launcher.get("harness_version")),)))
     tested = bool(versions) and TESTED_VERSIONS.issuperset(versions)
     if versions and not tested:
@@ -81,7 +84,7 @@ def read(source: AdapterInput) -> NativeCapture:
         sources=_sources(extract),
         gaps=gaps.gaps(),
         hook_header=identity.SESSION_HEADER,
-        lifecycle=None if executors.by_key and all_known else LifecycleStatus.UNKNOWN,
+        lifecycle=_lifecycle(executors, gaps),
     )
 
 
@@ -144,21 +147,42 @@ def _root_keys(source: AdapterInput, executors: Executors, gaps: GapLog) -> froz
     return launched or frozenset(executor.key for executor in tops)
 
 
-def _name_unknown_sessions(source: AdapterInput, executors: Executors, gaps: GapLog) -> bool:
+def _name_unknown_sessions(source: AdapterInput, executors: Executors, gaps: GapLog) -> None:
     seen = source.wire_headers.get(identity.SESSION_HEADER, frozenset())
     unknown = seen - executors.key_of.keys()
     for session_id in sorted(unknown):
         label = session_id if as_id(session_id) is not None else "of unusable form"
         gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, f"requests name session {label}, of which there is no row")
-    return not unknown
 
 
-def _name_strange_outputs(executors: Executors, events: PluginLog, gaps: GapLog) -> None:
+def _name_strange_events(executors: Executors, events: PluginLog, gaps: GapLog) -> None:
+    """Events of sessions that no row tells of, and turns that are told of two executors."""
+    missing = AttemptErrorCode.PARTICIPANT_LOG_MISSING
     for output in events.outputs.values():
         if executors.of_session(output.session_id) is None:
-            reason = "an answer was taken in a session of which there is no row"
-            place = output.place
-            gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason, source=place.source, line=place.line)
+            _name(missing, "an answer was taken in a session of which there is no row", output.place, gaps)
+    for child in events.children:
+        if executors.of_session(child.session_id) is None:
+            _name(missing, "a child was started of which there is no row", child.place, gaps)
+    owners: dict[str, Executor | None] = {}
+    told = [(turn.turn_id, turn.session_id, turn.place) for turn in events.turns]
+    told += [(request.turn_id, request.session_id, request.place) for request in events.requests if request.turn_id]
+    told += [(turn_id, end.session_id, end.place) for turn_id, end in events.turn_ends.items()]
+    for turn_id, session_id, place in told:
+        owner = executors.of_session(session_id)
+        if owners.setdefault(turn_id, owner) is not owner:
+            _name(AttemptErrorCode.NATIVE_ID_NOT_UNIQUE, "a turn is told of two sessions", place, gaps)
+
+
+def _name(code: AttemptErrorCode, reason: str, place: Place, gaps: GapLog) -> None:
+    gaps.add(code, reason, source=place.source, line=place.line)
+
+
+def _lifecycle(executors: Executors, gaps: GapLog) -> LifecycleStatus | None:
+    """Unknown where somebody's rows are missing or ids do not match: the protocol, "Execution boundaries"."""
+    unmatched = {AttemptErrorCode.PARTICIPANT_LOG_MISSING, AttemptErrorCode.NATIVE_ID_NOT_UNIQUE}
+    is_known = executors.by_key and not any(gap.code in unmatched for gap in gaps.gaps())
+    return None if is_known else LifecycleStatus.UNKNOWN
 
 
 def _participant(

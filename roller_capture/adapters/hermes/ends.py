@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from roller_capture.adapters.hermes.executors import Executor
-from roller_capture.adapters.hermes.facts import Place, PluginLog, State
+from roller_capture.adapters.hermes.facts import Place, PluginLog, Request, State
 from roller_capture.vocabulary import ExecutionStatus
 
 _LIMIT = "max_iterations"
@@ -58,11 +58,13 @@ def find_end(executor: Executor, state: State, log: PluginLog, *, has_ended: boo
     end = log.turn_ends.get(last.turn_id)
     if end is None:
         return _without_end(executor, last.turn_id, log, has_ended=has_ended)
+    if end.session_id not in executor.session_ids:
+        return End(EndState.UNKNOWN)
     if end.interrupted:
         return End(EndState.INTERRUPTED, None, end.place)
     if end.completed:
         return End(EndState.COMPLETED, "completed", end.place)
-    requests = [request for request in log.requests if request.turn_id == last.turn_id]
+    requests = _requests(executor, last.turn_id, log)
     row = state.last_rows.get(executor.session_ids[-1])
     answered = bool(requests) and all(request.request_id in log.outputs for request in requests)
     if answered and row is not None and row.role == "assistant" and row.has_text:
@@ -72,13 +74,19 @@ def find_end(executor: Executor, state: State, log: PluginLog, *, has_ended: boo
 
 def _without_end(executor: Executor, turn_id: str, log: PluginLog, *, has_ended: bool) -> End:
     """A turn without an end event was given up after a failed request, or was cut off."""
-    requests = [request for request in log.requests if request.turn_id == turn_id]
+    requests = _requests(executor, turn_id, log)
     ended = has_ended or executor.sessions[-1].end_reason is not None or executor.key in log.child_ends
     if requests and ended and requests[-1].request_id not in log.outputs:
         errors = log.errors.get(requests[-1].request_id)
         if errors:
             return End(EndState.FAILED, errors[-1].reason or "failed", errors[-1].place)
     return End(EndState.INTERRUPTED)
+
+
+def _requests(executor: Executor, turn_id: str, log: PluginLog) -> list[Request]:
+    """Those of the executor's turn; another may be said to have been part of it."""
+    own = executor.session_ids
+    return [request for request in log.requests if request.turn_id == turn_id and request.session_id in own]
 
 
 def _by_rows(executor: Executor, state: State) -> End:

@@ -120,8 +120,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How Hermes says a turn ended."""
+    """How Hermes says a turn ended. `session_id` is the one that it says it of."""
 
+    session_id: str
     completed: bool
     interrupted: bool
     place: Place

@@ -45,7 +45,8 @@ def read_plugin_log(stream: BinaryIO, gaps: GapLog) -> PluginLog:
             reason = "an event of unknown kind or without a session id"
             gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=EVENTS, line=line.number)
         elif not reader(line.record, session_id, Place(EVENTS, line.number), log):
-            gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, "an event lacks an id", source=EVENTS, line=line.number)
+            reason = "an event lacks an id or a value"
+            gaps.add(AttemptErrorCode.NATIVE_SHAPE_UNKNOWN, reason, source=EVENTS, line=line.number)
     return log
 
 
@@ -77,11 +78,13 @@ def _turn(record: Mapping[str, Any], session_id: str, place: Place, log: PluginL
     return turn_id is not None
 
 
-def _turn_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:  # noqa: ARG001
-    turn_id = as_id(record.get("turn_id"))
-    if turn_id is not None:  # looked up by the ids of an agent's own turns alone
-        log.turn_ends[turn_id] = TurnEnd(record.get("completed") is True, record.get("interrupted") is True, place)
-    return turn_id is not None
+def _turn_end(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
+    turn_id, completed, interrupted = as_id(record.get("turn_id")), record.get("completed"), record.get("interrupted")
+    if turn_id is None or not isinstance(completed, bool) or not isinstance(interrupted, bool):
+        return False
+    # Looked up by the ids of an agent's own turns alone.
+    log.turn_ends[turn_id] = TurnEnd(session_id, completed, interrupted, place)
+    return True
 
 
 def _request(record: Mapping[str, Any], session_id: str, place: Place, log: PluginLog) -> bool:
@@ -123,4 +126,4 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str, Place, PluginLog]
     "response": _response,
     "error": _error,
 }
-"""Each takes one event in; `False` where it lacks an id."""
+"""Each takes one event in; `False` where it lacks an id or a value."""

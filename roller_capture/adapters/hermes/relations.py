@@ -5,6 +5,7 @@ The rules are those of design section 7 and of the protocol ("Relation semantics
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from roller_capture.adapters.gap_log import GapLog
 from roller_capture.adapters.hermes.delegations import Delegation, notice_places
@@ -29,18 +30,31 @@ from roller_capture.vocabulary import (
     RelationType,
 )
 
-_GOOD = "completed"
 _DELIVERED = "delivered"
-_BAD = frozenset({"failed", "error", "timeout"})
+
+_OF_CHILD: Final[Mapping[str | None, EndState]] = {
+    "completed": EndState.COMPLETED,
+    "failed": EndState.FAILED,
+    "error": EndState.FAILED,
+    "timeout": EndState.FAILED,
+    "interrupted": EndState.INTERRUPTED,
+}
+"""What the words of `results[].status` mean, by Hermes's own source. Any other proves nothing."""
+
+_OF_BATCH: Final[Mapping[str | None, EndState]] = {"completed": EndState.COMPLETED, "error": EndState.INTERRUPTED}
+"""What those of `async_delegations.state` mean, which is of a whole batch. `error` says that none of its children ended
+well: failed ones need their own log's word. `unknown` is Hermes's own word for one whose process went away."""
 
 
 @dataclass(slots=True)
 class NativeRelations:
-    """Relations and probes of all children, and each child's lifecycle by key."""
+    """Relations and probes of all children, and each child's lifecycle by key. `undecided` are children whose parent
+    was told of an end, of which their own log does not tell."""
 
     relations: list[NativeRelation] = field(default_factory=list)
     probes: list[ContextProbe] = field(default_factory=list)
     lifecycles: dict[str, LifecycleStatus] = field(default_factory=dict)
+    undecided: set[str] = field(default_factory=set)
 
 
 class RelationFinder:
@@ -86,9 +100,8 @@ class RelationFinder:
         evidence = self._row(result.place, "tool", delegation.tool_call_id)
         relation = self._add(RelationType.RESULT_DELIVERED, delegation, (evidence,), delivery=delivery)
         self._found.probes.append(ContextProbe(relation, ToolResultItem(delegation.tool_call_id)))
-        told_well = delegation.told.status == _GOOD
-        self._end(delegation, evidence, told_well=told_well, told_badly=delegation.told.status in _BAD)
-        return LifecycleStatus.COMPLETE
+        word = delegation.told.status
+        return self._end(delegation, evidence, word, _OF_CHILD.get(word))
 
     def _background(self, delegation: Delegation, dispatched_as: str, place: Place) -> LifecycleStatus:
         """The tool row is an acknowledgement; the result comes as a message that begins a turn of the parent."""
@@ -97,9 +110,12 @@ class RelationFinder:
         relation = self._add(RelationType.LAUNCH_ACKNOWLEDGED, delegation, (evidence,), delivery=acknowledgement)
         self._found.probes.append(ContextProbe(relation, ToolResultItem(delegation.tool_call_id)))
         told = self._state.background.get(dispatched_as)
+        if told is None:
+            self._unproven("a background delegation has no row of its own", place)
+            return LifecycleStatus.UNKNOWN
         notices = list(notice_places(delegation, self._state))
-        is_delivered = told is not None and told.delivery_state == _DELIVERED
-        if told is None or not notices or not is_delivered:
+        is_delivered = told.delivery_state == _DELIVERED
+        if not notices or not is_delivered:
             return self._undelivered(place, notices, is_delivered=is_delivered)
         notice = self._row(notices[0], "delegation", dispatched_as)
         row = self._row(told.place, "delegation", dispatched_as)
@@ -111,8 +127,8 @@ class RelationFinder:
         else:
             item = NotificationItem((f"COMPLETE — {dispatched_as}]",), request_id, REQUEST_FIELD)
             self._found.probes.append(ContextProbe(relation, item))
-        self._end(delegation, row, told_well=told.state == _GOOD, told_badly=told.state in _BAD)
-        return LifecycleStatus.COMPLETE
+        ended = self._end(delegation, row, told.state, _OF_BATCH.get(told.state))
+        return ended if request_id is not None else LifecycleStatus.UNKNOWN
 
     def _undelivered(self, place: Place, notices: list[Place], *, is_delivered: bool) -> LifecycleStatus:
         """A message of the right form proves no delivery, since anybody can write one; nor does the row without it."""
@@ -136,21 +152,39 @@ class RelationFinder:
         [turn_id] = turns
         return next((request.request_id for request in self._log.requests if request.turn_id == turn_id), None)
 
-    def _end(self, delegation: Delegation, told: Evidence, *, told_well: bool, told_badly: bool) -> None:
-        """The child's own end, held against what its parent was told. The child's own log decides: `completed` is
-        also said of children whose requests failed."""
+    def _end(self, delegation: Delegation, told: Evidence, word: str | None, meant: EndState | None) -> LifecycleStatus:
+        """The child's end, of which its parent was told with `word`. While that is not proven, the child may not have
+        ended, whatever was delivered."""
         end = self._ends[delegation.child.key]
+        doubt = self._doubt(delegation, end, told, word, meant)
+        if doubt is None:
+            return LifecycleStatus.COMPLETE
+        place = delegation.result.place if delegation.result is not None else delegation.use.place
+        self._unproven(doubt, place)
+        if end.place is None and meant is not EndState.INTERRUPTED:
+            self._found.undecided.add(delegation.child.key)
+        return LifecycleStatus.UNKNOWN
+
+    def _doubt(
+        self, delegation: Delegation, end: End, told: Evidence, word: str | None, meant: EndState | None
+    ) -> str | None:
+        """Why a child's end is not proven; else `None`, and then there is a relation of it, save where it was
+        interrupted. The child's own log decides: `completed` is also said of children whose requests failed."""
         own = (self._own(end.place, delegation.child.key), told) if end.place is not None else (told,)
+        ended_well = end.state in (EndState.COMPLETED, EndState.LIMITED)
+        if meant is None:
+            return f"a child's end is told with {word or 'no word that is known'}, which proves none"
         if end.state is EndState.FAILED:
             self._add(RelationType.CHILD_FAILED, delegation, own, outcome=end.word)
-        elif end.state in (EndState.COMPLETED, EndState.LIMITED) and told_well:
+        elif ended_well and meant is EndState.COMPLETED:
             self._add(RelationType.CHILD_COMPLETED, delegation, own, outcome=end.word)
-        elif told_badly and end.state is not EndState.COMPLETED:
-            status = delegation.told.status if delegation.told is not None else None
-            self._add(RelationType.CHILD_FAILED, delegation, own, outcome=status or "failed")
-        elif told_well or told_badly or end.state in (EndState.COMPLETED, EndState.LIMITED):
-            place = delegation.result.place if delegation.result is not None else delegation.use.place
-            self._unproven("a child's own log and what its parent was told of its end do not agree", place)
+        elif meant is EndState.FAILED and not ended_well:
+            self._add(RelationType.CHILD_FAILED, delegation, own, outcome=word)
+        elif not (meant is end.state is EndState.INTERRUPTED):
+            return "a child's own log and what its parent was told of its end do not agree"
+        elif end.place is None:
+            return "a child is said to have been interrupted, and its own log tells of no end"
+        return None
 
     def _add(
         self,

@@ -88,14 +88,18 @@ def _capture(
 
 
 def _name_missing(source: AdapterInput, log: Log, gaps: GapLog) -> bool:
-    """Sessions that requests name and the log does not hold."""
+    """Sessions and answers that requests name and the log does not hold."""
     seen = frozenset().union(*(source.wire_headers.get(header, frozenset()) for header in identity.SESSION_HEADERS))
     for session_id in sorted(seen - log.sessions.keys()):
         label = session_id if as_id(session_id) is not None else "of unusable form"
         gaps.add(
             AttemptErrorCode.PARTICIPANT_LOG_MISSING, f"requests name session {label}, which no log that was read holds"
         )
-    return not seen <= log.sessions.keys()
+    lost = identity.lost_messages(log, source.wire_headers)
+    if lost:
+        reason = f"requests name {len(lost)} messages that no log that was read holds"
+        gaps.add(AttemptErrorCode.PARTICIPANT_LOG_MISSING, reason)
+    return bool(lost) or not seen <= log.sessions.keys()
 
 
 def _root_ids(source: AdapterInput, log: Log, gaps: GapLog) -> frozenset[str]:

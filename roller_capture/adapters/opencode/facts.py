@@ -62,7 +62,9 @@ class EndState(Enum):
 @dataclass(slots=True)
 class Message:
     """One message of a session. `finished_steps` counts the model answers that it holds, `begun_steps` those that had
-    begun; `is_prompt` tells a user message that somebody wrote, `mode` what an assistant message was for."""
+    begun; `has_words` that it holds text or reasoning; `used_tokens` that its record has a number of tokens other than
+    zero, or no such record; `mode` what an assistant message was for; `is_command` that a user message is a command
+    which launches a child without a model call."""
 
     identifier: str
     session_id: str
@@ -76,6 +78,9 @@ class Message:
     error: str | None = None
     finished_steps: int = 0
     begun_steps: int = 0
+    has_words: bool = False
+    used_tokens: bool = True
+    is_command: bool = False
     tools: list[ToolCall] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from roller_capture.adapters.opencode.facts import Log, Message
+from roller_capture.adapters.opencode.record_shapes import TASK
 from roller_capture.capture_protocol import (
     IdentityClaim,
     NativeCoverage,
@@ -83,21 +84,54 @@ def coverage(log: Log, seen: Mapping[str, frozenset[str]]) -> NativeCoverage:
     """Every assistant message that holds a finished model answer needs its call, by the id that our hook sends.
 
     Without the hook the answers are counted, session by session. The protocol's count is that of completed assistants:
-    it also counts the message that a subtask command makes without a model call.
+    it also counts the message that a subtask command makes without a model call. Nothing is known where a message does
+    not tell whether it is an answer, or where calls name a message that the log does not hold.
     """
+    messages = log.messages.values()
     outputs = tuple(
         NativeOutput(message.session_id, message.identifier, message.place.evidence("message", message.identifier))
-        for message in log.messages.values()
-        if message.finished_steps
+        for message in messages
+        if _is_answer(message, log)
     )
+    unknown = not log.sessions or lost_messages(log, seen) or any(_is_unclear(message) for message in messages)
     by_id = bool(seen.get(HOOK_MESSAGE))
     return NativeCoverage(
         field=f"header:{HOOK_MESSAGE}" if by_id else f"header:{NATIVE_SESSION}",
         strength=CoverageStrength.PER_ID if by_id else CoverageStrength.COUNT,
-        outputs=outputs if log.sessions else None,
+        outputs=None if unknown else outputs,
         protocol_count_name="completed_assistants",
-        protocol_count=_completed(log.messages.values()),
+        protocol_count=_completed(messages),
     )
+
+
+def lost_messages(log: Log, seen: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The messages that calls name and a log does not hold, which has the row of each answer before its call is made:
+    the copy is older than the calls, or rows are missing."""
+    return seen.get(HOOK_MESSAGE, frozenset()) - log.messages.keys()
+
+
+def _is_answer(message: Message, log: Log) -> bool:
+    """A finished step, or else the end of the whole message, which is no answer where a command made the message."""
+    return bool(message.finished_steps) or (message.is_completed_assistant and not _is_by_command(message, log))
+
+
+def _is_by_command(message: Message, log: Log) -> bool:
+    """Measured with 1.18.33: the message that holds the call of a subtask command has no steps and no tokens. Each of
+    these marks is needed, since the answer to such a command may have the same parent."""
+    parent = log.messages.get(message.parent_id or "")
+    return (
+        parent is not None
+        and parent.is_command
+        and not message.begun_steps
+        and not message.used_tokens
+        and [call.name for call in message.tools] == [TASK]
+    )
+
+
+def _is_unclear(message: Message) -> bool:
+    """Words without a step that began: so this log does not tell steps, and the message tells no end either."""
+    tells = message.begun_steps or message.finished_steps or message.is_completed_assistant or message.error
+    return message.role == "assistant" and message.has_words and not tells
 
 
 def _completed(messages: Iterable[Message]) -> Mapping[str, int]:

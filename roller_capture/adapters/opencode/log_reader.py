@@ -20,10 +20,11 @@ from roller_capture.adapters.opencode.record_shapes import (
     notice_of_message,
     notice_of_text,
     tool_call_of,
+    uses_tokens,
 )
 from roller_capture.vocabulary import AttemptErrorCode
 
-_OTHER_PARTS: Final = frozenset(("reasoning", "file", "snapshot", "patch", "agent", "subtask", "retry", "compaction"))
+_OTHER_PARTS: Final = frozenset(("file", "snapshot", "patch", "agent", "retry", "compaction"))
 
 
 class LogReader:
@@ -143,6 +144,7 @@ class LogReader:
             ended=isinstance(as_mapping(data.get("time")).get("completed"), int | float),
             finish=as_word(data.get("finish")),
             error=None if error is None else as_word(as_mapping(error).get("name")) or "error",
+            used_tokens=uses_tokens(data),
         )
         if self._messages.setdefault(identifier, message) is not message:
             self._not_unique("message", identifier, place)
@@ -166,7 +168,12 @@ class LogReader:
                 message.tools.append(call)
                 if call.name not in DELEGATION_TOOLS and names_child(data):
                     self._odd("a record of a tool that cannot delegate names a child", place)
+        elif kind == "subtask":
+            message.is_command = True
+        elif kind == "reasoning":
+            message.has_words = True
         elif kind == "text":
+            message.has_words = True
             if as_text(data.get("text")) is None:
                 self._odd("a text part has no text", place)
             notice = notice_of_text(data, place)

@@ -57,6 +57,14 @@ def tool_call_of(part: Mapping[str, Any], place: Place) -> ToolCall | None:
     return _subagent_call(call_id, part, place) if name == SUBAGENT else ToolCall(call_id, name, place)
 
 
+def uses_tokens(message: Mapping[str, Any]) -> bool:
+    """Whether a message's `tokens` tell of a model call: any number other than zero, or nothing that can be read."""
+    tokens = as_mapping(message.get("tokens"))
+    numbers = [*tokens.values(), *as_mapping(tokens.get("cache")).values()]
+    is_told = {"input", "output"} <= tokens.keys()
+    return not is_told or any(number != 0 for number in numbers if not isinstance(number, Mapping))
+
+
 def names_child(part: Mapping[str, Any]) -> bool:
     """Whether a tool part of 1.x has what the delegating tool's has: the sessions of a child and of its parent."""
     metadata = as_mapping(as_mapping(part.get("state")).get("metadata"))

@@ -35,6 +35,8 @@ USER_MESSAGE_HEADERS: Final = ("x-roller-user-message-id", *(f"x-roller-user-mes
 own id. The first has the newest; further ones are there where several came while their session was at work."""
 
 _STATES: Final = {"completed": "completed", "error": "error"}
+_TOLD: Final = frozenset({Result.LAUNCHED, Result.COMPLETED, Result.FAILED})
+"""What a tool call's record says of a child whose end its parent was told, or is to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class RelationFinder:
         self._seen = seen
         self._gaps = gaps
         self._found = NativeRelations()
+        self._contested: set[Place] = set()
+        """The tool calls whose child's end an automatic message speaks of that cannot be believed."""
         self._order = {
             message.identifier: number
             for session in log.sessions.values()
@@ -105,25 +109,32 @@ class RelationFinder:
         """Which automatic message tells the end of which launch.
 
         The message names the child alone. It can only be about a launch that stands before it in the same session and
-        that no earlier message told the end of; where more than one such launch is left, it proves nothing.
+        that no earlier message was about; where more than one such launch is left, it proves nothing. Where none is
+        left, it speaks of an end that was told already, and neither message is believed.
         """
         told: dict[int, tuple[Message, Notice]] = {}
         for message, notice in notices:
+            before = [item for item in delegations if item.call.result in _TOLD and self._is_before(item, message)]
+            launches = [item for item in before if item.call.result is Result.LAUNCHED]
             open_launches = [
-                item
-                for item in delegations
-                if item.call.result is Result.LAUNCHED
-                and item.number not in told
-                and item.parent.identifier == message.session_id
-                and self._order[item.message.identifier] < self._order[message.identifier]
+                item for item in launches if item.number not in told and item.call.place not in self._contested
             ]
             if len(open_launches) == 1 and notice.state in _STATES:
                 told[open_launches[0].number] = (message, notice)
-            else:
-                reason = "an automatic message cannot be tied to one launch of its child, or gives no known state"
-                self._unproven(reason, notice.place)
-                self._family.doubtful.add(notice.child_id)
-        return told
+                continue
+            reason = "an automatic message cannot be tied to one launch of its child, or gives no known state"
+            self._unproven(reason, notice.place)
+            self._family.doubtful.add(notice.child_id)
+            if len(open_launches) < 2:
+                self._contested |= {item.call.place for item in open_launches or launches or before}
+        contested = {item.number for item in delegations if item.call.place in self._contested}
+        return {number: told[number] for number in told.keys() - contested}
+
+    def _is_before(self, item: Delegation, message: Message) -> bool:
+        return (
+            item.parent.identifier == message.session_id
+            and self._order[item.message.identifier] < self._order[message.identifier]
+        )
 
     def _delegation(self, item: Delegation, told: tuple[Message, Notice] | None) -> _Said:
         said = _Said()
@@ -170,7 +181,9 @@ class RelationFinder:
 
     def _end(self, item: Delegation, said: _Said) -> None:
         """`child_completed` or `child_failed`: by the parent's records, and by the child's own where it was launched
-        once. The two must agree; alone, either is enough."""
+        once. The two must agree; alone, either is enough, unless automatic messages contradict each other."""
+        if item.call.place in self._contested:
+            return
         own = end_of(item.child) if len(self._family.of_child[item.child.identifier]) == 1 else None
         evidence = list(said.evidence)
         state, word = said.end, said.word

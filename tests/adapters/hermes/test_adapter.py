@@ -19,6 +19,7 @@ from tests.adapters.hermes.extracts import (
     relation_types,
     result,
     session,
+    started,
     turn,
 )
 
@@ -204,3 +205,41 @@ def test_a_resumed_turn_that_failed_is_told_by_the_end_of_its_process(
     failed = Extracts(state=[session(ROOT, end_reason=None)], plugin=turn(ROOT, answered=False, ended=False))
     native = failed.read(tmp_path, ROOT, launcher={"root_native_id": ROOT, **launcher})
     assert [item.execution_status for item in native.participants] == [status]
+
+
+_END = {"turn_id": f"{CHILD}:t1", "origin": "turn", "completed": True, "interrupted": False}
+
+
+@pytest.mark.parametrize(
+    ("strange", "code"),
+    [
+        (event("output", OTHER, request_id="r"), "participant_log_missing"),
+        (started(OTHER, index=1), "participant_log_missing"),
+        (event("turn_end", ROOT, **_END), "native_id_not_unique"),
+        (event("turn_end", OTHER, **_END), "native_id_not_unique"),
+        (event("turn", ROOT, turn_id=f"{CHILD}:t1", origin="turn"), "native_id_not_unique"),
+        (event("request", ROOT, turn_id=f"{CHILD}:t1", request_id="r", origin="turn"), "native_id_not_unique"),
+    ],
+)
+def test_an_event_that_fits_no_session_leaves_the_lifecycle_unknown(
+    tmp_path: Path, strange: dict[str, object], code: str
+) -> None:
+    """There may be a child of which no row tells, and an end that one session tells of another's turn is nobody's."""
+    extracts = Extracts()
+    extracts.plugin.append(strange)
+    native = extracts.read(tmp_path)
+    assert code in gap_codes(native)
+    assert native.lifecycle is LifecycleStatus.UNKNOWN
+
+
+def test_a_failed_child_is_not_completed_by_anothers_end(tmp_path: Path) -> None:
+    """Its own log knows of no end; the root's turn may have ended well. Nor has the root failed with the child."""
+    extracts = Extracts()
+    failed = turn(CHILD, answered=False, ended=False)
+    extracts.plugin = [*extracts.plugin[:1], *turn(ROOT), started(), *failed, event("turn_end", ROOT, **_END)]
+    native = extracts.read(tmp_path)
+    assert relation_types(native) == ["result_delivered", "spawn"]
+    assert _roles(native)[CHILD][2] is ExecutionStatus.UNKNOWN
+    assert gap_codes(native) == {"native_id_not_unique", "native_relation_unproven"}
+    extracts.plugin[-1] = event("turn", ROOT, turn_id=f"{CHILD}:t1", origin="turn")
+    assert _roles(extracts.read(tmp_path))[ROOT][2] is ExecutionStatus.INTERRUPTED

@@ -65,12 +65,14 @@ def test_a_database_of_another_schema_proves_the_same(tmp_path: Path, schema: tu
 
 
 def test_a_home_from_before_the_database_is_named(tmp_path: Path) -> None:
-    """Its logs are not read: the folder has requests with their credentials, too."""
+    """Its logs are not read: the folder has credentials of requests, too. Saved conversations name no session."""
     sessions = tmp_path / "home" / ".hermes" / "sessions"
     sessions.mkdir(parents=True)
     (sessions / f"{OTHER}.jsonl").write_text('{"role": "session_meta"}\n')
     (sessions / f"session_{OTHER}.json").write_text(json.dumps({"session_id": OTHER, "messages": []}))
     (sessions / "request_dump_1.json").write_text(json.dumps({"headers": {"authorization": SECRET}}))
+    said = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "completed": True}
+    (sessions.parent / "trajectory_samples.jsonl").write_text(json.dumps(said) + "\n")
     (tmp_path / "scratch").mkdir()
     native = read_folder(tmp_path / "home", OTHER, scratch=tmp_path / "scratch")
     assert gap_codes(native) == {"native_logs_missing", "participant_log_missing"}

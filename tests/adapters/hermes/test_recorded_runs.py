@@ -41,6 +41,7 @@ EXPECTED: Mapping[str, Expected] = {
     "interactive-background": Expected(
         {"child-bg": ("root", "completed")}, acknowledged=True, tasks=frozenset({"turn", "title_generation"})
     ),
+    "interactive-stopped": Expected({"child-s": ("root", "interrupted")}, {"child-s": None}, acknowledged=True),
     "iteration-limit": Expected(
         {"child-l": ("root", "completed")},
         {"child-l": "max_iterations"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roller_capture.capture_protocol import NotificationItem
+from roller_capture.capture_protocol import NativeCapture, NotificationItem
 from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, LifecycleStatus
 from tests.adapters.hermes.extracts import (
     CHILD,
@@ -132,6 +132,15 @@ def test_rows_that_compaction_wrote_again_are_one_call(tmp_path: Path) -> None:
     assert native.gaps == ()
 
 
+_OPEN = turn(CHILD, ended=False)
+_AT_LIMIT = turn(CHILD, completed=False)
+_GIVEN_UP = turn(CHILD, answered=False, ended=False)
+_STOPPED = [
+    *_OPEN,
+    event("turn_end", CHILD, turn_id=f"{CHILD}:t1", origin="turn", completed=False, interrupted=True),
+]
+_COMPLETED, _INTERRUPTED = ExecutionStatus.COMPLETED, ExecutionStatus.INTERRUPTED
+
 Ended = tuple[list[dict[str, object]], dict[str, object], str | None, str | None, ExecutionStatus]
 
 
@@ -164,18 +173,7 @@ Ended = tuple[list[dict[str, object]], dict[str, object], str | None, str | None
             id="timed-out",
         ),
         pytest.param(
-            turn(CHILD, ended=False),
-            part(status="interrupted", exit_reason="interrupted"),
-            None,
-            None,
-            ExecutionStatus.INTERRUPTED,
-            id="cut-off",
-        ),
-        pytest.param(
-            [
-                *turn(CHILD, ended=False),
-                event("turn_end", CHILD, turn_id=f"{CHILD}:t1", origin="turn", completed=False, interrupted=True),
-            ],
+            _STOPPED,
             part(status="interrupted", exit_reason="interrupted"),
             None,
             None,
@@ -199,17 +197,52 @@ def test_a_childs_end_needs_its_own_log_and_the_result(
     native = extracts.read(tmp_path)
     ends = [(item.type.value, item.outcome) for item in native.relations if item.type.value.startswith("child_")]
     assert ends == ([(end, outcome)] if end else [])
-    assert {item.key: item.execution_status for item in native.participants}[CHILD] is status
+    assert _child(native) == (status, LifecycleStatus.COMPLETE)
     assert native.gaps == ()
 
 
-def test_a_result_and_a_log_that_disagree_prove_no_end(tmp_path: Path) -> None:
-    """The result says failed, the child's own turn ended well."""
+def _child(native: NativeCapture) -> tuple[ExecutionStatus, LifecycleStatus]:
+    [child] = [item for item in native.participants if item.key == CHILD]
+    return child.execution_status, child.lifecycle
+
+
+@pytest.mark.parametrize(
+    ("events", "word", "status", "told"),
+    [
+        (turn(CHILD), "failed", _COMPLETED, "do not agree"),
+        (_AT_LIMIT, "timeout", _COMPLETED, "do not agree"),
+        (turn(CHILD), "interrupted", _COMPLETED, "do not agree"),
+        (_OPEN, "completed", ExecutionStatus.UNKNOWN, "do not agree"),
+        (_OPEN, "interrupted", _INTERRUPTED, "tells of no end"),
+        (_OPEN, "cancelled", ExecutionStatus.UNKNOWN, "told with cancelled"),
+        (_OPEN, {}, ExecutionStatus.UNKNOWN, "told with no word"),
+        (turn(CHILD), "paused", _COMPLETED, "told with paused"),
+        (_GIVEN_UP, "stopped", ExecutionStatus.FAILED, "told with stopped"),
+    ],
+)
+def test_an_end_that_is_not_proven_leaves_the_lifecycle_unknown(
+    tmp_path: Path, events: list[dict[str, object]], word: object, status: ExecutionStatus, told: str
+) -> None:
+    """The result says one thing and the child's own log another, or it uses a word that Hermes is not known to use."""
     extracts = Extracts()
-    extracts.state[5] = result(ROOT, part(status="failed"))
+    extracts.state[5] = result(ROOT, {**part(), "status": word})
+    extracts.plugin = [*extracts.plugin[:1], *turn(ROOT), started(), *events]
     native = extracts.read(tmp_path)
     assert relation_types(native) == ["result_delivered", "spawn"]
-    assert gap_codes(native) == {"native_relation_unproven"}
+    assert _child(native) == (status, LifecycleStatus.UNKNOWN)
+    [gap] = native.gaps
+    assert (gap.code.value, told in gap.message) == ("native_relation_unproven", True)
+
+
+@pytest.mark.parametrize("values", [{"completed": "yes"}, {"completed": None}, {"completed": False, "interrupted": 0}])
+def test_an_end_in_another_form_is_none(tmp_path: Path, values: dict[str, object]) -> None:
+    """It is not taken for that of a child which was stopped at its limit of turns."""
+    extracts = Extracts()
+    extracts.plugin[-1].update(values)
+    native = extracts.read(tmp_path)
+    assert relation_types(native) == ["result_delivered", "spawn"]
+    assert _child(native) == (ExecutionStatus.UNKNOWN, LifecycleStatus.UNKNOWN)
+    assert gap_codes(native) == {"native_shape_unknown", "native_relation_unproven"}
 
 
 def test_a_killed_child_is_pending(tmp_path: Path) -> None:
@@ -267,6 +300,42 @@ def test_a_background_child_without_notification_is_pending(tmp_path: Path) -> N
     assert {item.key: item.lifecycle for item in native.participants}[CHILD] is LifecycleStatus.PENDING
 
 
+@pytest.mark.parametrize(
+    ("events", "state", "end", "lifecycle"),
+    [
+        (turn(CHILD), "completed", "child_completed", LifecycleStatus.COMPLETE),
+        (_STOPPED, "error", None, LifecycleStatus.COMPLETE),
+        (_GIVEN_UP, "error", "child_failed", LifecycleStatus.COMPLETE),
+        (_OPEN, "error", None, LifecycleStatus.UNKNOWN),
+        (turn(CHILD), "error", None, LifecycleStatus.UNKNOWN),
+        (turn(CHILD), "unknown", None, LifecycleStatus.UNKNOWN),
+        (_STOPPED, "interrupted", None, LifecycleStatus.UNKNOWN),
+    ],
+)
+def test_a_word_of_a_whole_batch_needs_the_childs_own_log(
+    tmp_path: Path, events: list[dict[str, object]], state: str, end: str | None, lifecycle: LifecycleStatus
+) -> None:
+    """`error` is said of a batch whose children failed, or were stopped; `unknown` of one whose process went away."""
+    extracts = _in_background(notified=True)
+    extracts.plugin = [line for line in extracts.plugin if line.get("session_id") != CHILD or line["event"] == "child"]
+    extracts.plugin += events
+    next(row for row in extracts.state if row["table"] == "async_delegations")["state"] = state
+    native = extracts.read(tmp_path)
+    assert relation_types(native)[:-3] == ([end] if end else [])
+    assert _child(native)[1] is lifecycle
+    assert gap_codes(native) == ({"native_relation_unproven"} if lifecycle is LifecycleStatus.UNKNOWN else set())
+
+
+def test_a_background_child_of_which_no_row_tells_is_unknown(tmp_path: Path) -> None:
+    """Hermes writes the row before it acknowledges the launch."""
+    extracts = _in_background(notified=False)
+    extracts.state.pop()
+    native = extracts.read(tmp_path)
+    assert relation_types(native) == ["launch_acknowledged", "spawn"]
+    assert _child(native)[1] is LifecycleStatus.UNKNOWN
+    assert gap_codes(native) == {"native_relation_unproven"}
+
+
 @pytest.mark.parametrize("row", [None, {}, {"state": "running", "delivery_state": "pending"}, {"state": "completed"}])
 def test_a_message_that_no_row_confirms_delivers_nothing(tmp_path: Path, row: dict[str, str] | None) -> None:
     """Anybody can write a message of that form; the harness's own row has to say that it was delivered."""
@@ -296,6 +365,7 @@ def test_a_notification_whose_turn_is_not_known_is_in_no_context(tmp_path: Path)
     native = _in_background(notified=True, turn_known=False).read(tmp_path)
     assert [probe.relation.type.value for probe in native.context_probes] == ["launch_acknowledged"]
     assert gap_codes(native) == {"native_relation_unproven"}
+    assert _child(native)[1] is LifecycleStatus.UNKNOWN
 
 
 def test_parents_that_disagree_leave_a_child_without_one(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _home(folder: Path) -> Path:
         {"event": "turn", "session_id": OTHER, "turn_id": "t"},
         {"event": "hook", "harness_version": "0.19.0"},
         {"event": "turn", "session_id": ROOT, "turn_id": "t", "origin": "turn", "prompt": SECRET},
-        {"event": "turn", "session_id": GRANDCHILD, "turn_id": "t", "origin": "turn"},
+        {"event": "turn", "session_id": GRANDCHILD, "turn_id": "t2", "origin": "turn"},
     ]
     log = "".join(json.dumps(line) + "\n" for line in events)
     (home / "roller_capture" / "events.jsonl").write_text(log)

@@ -208,6 +208,53 @@ def test_a_message_with_another_state_ends_nothing(tmp_path: Path, state: str) -
     assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
 
 
+@pytest.mark.parametrize("states", [("completed", "error"), ("error", "completed"), ("paused", "completed")], ids=str)
+def test_of_two_messages_about_one_launch_neither_is_believed(tmp_path: Path, states: tuple[str, str]) -> None:
+    """No winner, in whatever order they stand: no result, no end, and a lifecycle that is unknown."""
+    rows = one_child(launch())
+    for state in states:
+        rows.notice(state=state)
+        rows.answer()
+    capture = rows.read(tmp_path)
+    assert kinds(capture) == ["spawn", "launch_acknowledged"]
+    assert set(codes(capture)) == {"native_relation_unproven"}
+    assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
+
+
+def test_a_message_about_a_child_that_was_waited_for_leaves_its_end_open(tmp_path: Path) -> None:
+    """The tool's result was delivered, which its id proves; how the child ended is told in two ways."""
+    rows = one_child(task())
+    rows.notice(state="error")
+    rows.answer()
+    capture = rows.read(tmp_path)
+    assert (kinds(capture), codes(capture)) == (["spawn", "result_delivered"], ["native_relation_unproven"])
+    assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
+
+
+def test_a_message_in_another_session_than_the_launch_is_about_none(tmp_path: Path) -> None:
+    """As a copy of the parent's session has it: what the parent's own says stands, and a doubt is told."""
+    rows = one_child(launch()).session("ses_copy")
+    rows.notice(session="ses_copy")
+    rows.notice()
+    rows.answer()
+    capture = rows.read(tmp_path)
+    assert "result_delivered" in kinds(capture)
+    assert "native_relation_unproven" in codes(capture)
+    assert capture.participants[1].lifecycle is LifecycleStatus.UNKNOWN
+
+
+def test_a_message_too_many_says_nothing_of_a_later_launch(tmp_path: Path) -> None:
+    """It stands before that launch, whose own message is its only one."""
+    rows = one_child(launch())
+    rows.notice()
+    rows.notice(state="error")
+    rows.answer(ROOT, launch(call_id="call_2"), finish="tool-calls")
+    rows.notice()
+    rows.answer()
+    delivered = [item.tool_call_id for item in rows.read(tmp_path).relations if item.type == "result_delivered"]
+    assert delivered == ["call_2"]
+
+
 def test_a_message_about_a_stranger_is_a_gap(tmp_path: Path) -> None:
     """It names a session that no tool call launched."""
     rows = one_child(task())
