@@ -236,10 +236,12 @@ def _coverage_incomplete(attempt: Attempt, _family: Family, reason: dict[str, An
 
 
 def _coverage_unknown(attempt: Attempt, _family: Family, reason: dict[str, Any]) -> Gap:
-    expected = attempt.manifest["capabilities"]["native_output_coverage"]["expected"]
-    if expected:
+    coverage = attempt.manifest["capabilities"]["native_output_coverage"]
+    if coverage["expected"]:
         sentence = "Some model outputs in the native logs have no id, so it is not known whether each has its call"
         return Gap(reason["code"], sentence)
+    if coverage.get("protocol_count") is not None:
+        return Gap(reason["code"], "The native logs do not tell whether every model call was recorded")
     sentence = "No native log was read, so it is not known whether every model call was recorded"
     return Gap(reason["code"], sentence, _NATIVE_LOGS)
 

@@ -50,7 +50,12 @@ def without_calls(attempt: Path) -> Path:
     def empty(whole: Record) -> None:
         whole["participants"] = []
         whole["counts"] |= {"calls": 0, "exportable_calls": 0, "participants": 0}
-        whole["capabilities"]["native_output_coverage"] |= {"status": "unknown", "expected": 0, "observed": 0}
+        whole["capabilities"]["native_output_coverage"] |= {
+            "status": "unknown",
+            "expected": 0,
+            "observed": 0,
+            "protocol_count": None,
+        }
         whole["capture_status"] = "partial"
         whole["status_reasons"] = [{"code": "coverage_unknown", "count": 1, "call_ids": []}]
 

@@ -81,7 +81,12 @@ def gaps(code: str, count: int = 1, call_ids: tuple[str, ...] = (), path: Path =
             "goes around the proxy",
         ),
         (
-            gaps("coverage_unknown", coverage={"status": "unknown", "expected": 0}),
+            gaps("coverage_unknown", coverage={"status": "unknown", "expected": 0, "protocol_count": {"observed": 1}}),
+            "The native logs do not tell whether every model call was recorded",
+            None,
+        ),
+        (
+            gaps("coverage_unknown", coverage={"status": "unknown", "expected": 0, "protocol_count": None}),
             "No native log was read, so it is not known whether every model call was recorded",
             "--native",
         ),
