@@ -338,8 +338,9 @@ def test_what_collect_and_its_watchdog_leave_ends_by_itself(rig: Rig) -> None:
     until(lambda: hanging(rig, "a"), process)
     (lock,) = request.run_dir.rglob("lock")
     proxy = read_json(lock)["pid"]
-    work = rig.directory / "work-a"
-    left = [int((work / f"{name}.pid").read_text()) for name in ("daemon", "bare", "moved")]
+    notes = [rig.directory / "work-a" / f"{name}.pid" for name in ("daemon", "bare", "moved")]
+    until(lambda: all(note.is_file() and note.read_text() for note in notes), process)
+    left = [int(note.read_text()) for note in notes]
     os.kill(watchdog_of(process), signal.SIGKILL)
     process.kill()
     process.communicate()

@@ -5,7 +5,9 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -25,6 +27,7 @@ from roller_capture.prune import prune_attempt
 from roller_capture.replay import replay_findings
 from roller_capture.runs.check import AttemptStatus, check_run
 from roller_capture.view.command import view
+from roller_capture.view.html import command
 from roller_capture.vocabulary import DebugRetention, ExecutionStatus
 from tests.collect.rig import Rig
 from tests.export.families import publish_generations
@@ -146,6 +149,7 @@ def test_every_reader_takes_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], output: str | None
 ) -> None:
     """Read in the same place, each gives the same, but for the manifest's hash and the name of the file of calls."""
+    monkeypatch.setattr(command, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 2, tzinfo=zone)))
     given = []
     for compress in (False, True):
         attempt = publish_generations(tmp_path / "attempt", monkeypatch, compress=compress)
