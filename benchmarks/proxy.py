@@ -262,7 +262,14 @@ def _growth_table(upstream: int, options: Options) -> Table:
     calls = options.calls(160)
     table = Table(
         "Proxy: memory over growing sessions",
-        ("proxy", "at start MB", *(f"after {count} MB" for count in _TOLD), "kB a call, first", "later", "floor"),
+        (
+            "proxy",
+            "at start MB",
+            *(f"MB after session {count}" for count in _TOLD),
+            "kB a call, first",
+            "later",
+            "floor",
+        ),
         f"Sessions of {calls} calls one after the other, requests of 57 to 700 kB. The first two fill the allocator's "
         "pools; the line through the ends of these and the later ones shows what is kept for good.",
     )

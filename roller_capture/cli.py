@@ -89,6 +89,9 @@ _OUTPUT_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, err
 
 def main() -> NoReturn:
     """Entry point: a closed pipe and an interrupt end quietly, as people expect of a command."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # a stream that is closed would else be the next file that is opened, here and in what is started
+    os.close(descriptor)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - libraries write there without asking
     try:

@@ -355,8 +355,8 @@ class Capabilities(Record):
 
     subtasks: SubtaskSupport
     identity: list[str] = Field(description="the fields by which the native logs tell owners, strongest first")
-    native_id_headers: list[str] | None = Field(
-        default=None, description="the request headers that native_identity is taken from; left out by earlier versions"
+    native_id_headers: list[str] = Field(
+        default=[], description="the request headers that native_identity is taken from; left out by earlier versions"
     )
     native_output_coverage: NativeOutputCoverage
 

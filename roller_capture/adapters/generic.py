@@ -119,6 +119,14 @@ class _Agent:
         ends = self.by_delegation(self.endings)
         return bool(self.endings) and all(len(_told(ends.get(tool_id, ()))) == 1 for tool_id in self.delegations)
 
+    @property
+    def status(self) -> ExecutionStatus:
+        """How it ended: of several delegations, the one that it was given last."""
+        if not self.has_ended:
+            return ExecutionStatus.UNKNOWN
+        last = next(reversed(self.delegations), None)
+        return (self.endings if last is None else self.by_delegation(self.endings)[last])[-1].status
+
 
 def _told(endings: Iterable[_Ending]) -> set[tuple[ExecutionStatus, str | None]]:
     return {(ending.status, ending.outcome) for ending in endings}
@@ -260,7 +268,10 @@ class _Relations:
         self._agents = agents
         self._gaps = gaps
         self._claims = Counter(
-            (parent, tool_id) for agent in agents.values() for parent in agent.parents for tool_id in agent.delegations
+            (agent.parent, tool_id)
+            for agent in agents.values()
+            if agent.parent is not None  # of several parents none has a relation
+            for tool_id in agent.delegations
         )
         for agent in agents.values():
             if agent.parent is not None:
@@ -405,7 +416,6 @@ def _roots_are_known(source: AdapterInput, everyone: Iterable[_Agent], gaps: Gap
 
 
 def _participant(agent: _Agent, found: _Relations, *, log_read: bool) -> NativeParticipant:
-    status = agent.endings[-1].status if agent.has_ended else ExecutionStatus.UNKNOWN
     lifecycle = LifecycleStatus.UNKNOWN
     if not agent.parents:
         lifecycle = LifecycleStatus.COMPLETE
@@ -418,7 +428,7 @@ def _participant(agent: _Agent, found: _Relations, *, log_read: bool) -> NativeP
         role=Role.CHILD if agent.parents else Role.ROOT,
         parent_key=agent.parent,
         native_ids={"session_id": (agent.session,)},
-        execution_status=status,
+        execution_status=agent.status,
         evidence=(agent.first,),
         lifecycle=lifecycle,
     )

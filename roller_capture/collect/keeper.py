@@ -29,7 +29,8 @@ def main(descriptor: int, lifeline: list[int], command: list[str]) -> None:
         os.set_inheritable(number, False)
     _adopt_orphans()
     leader = _start(descriptor, command)
-    threading.Thread(target=_end_when_alone, args=(lifeline[:-1],), daemon=True).start()
+    with contextlib.suppress(RuntimeError):  # no room for a thread: `collect` and its watchdog still end the program
+        threading.Thread(target=_end_when_alone, args=(lifeline[:-1],), daemon=True).start()
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # whoever waits for the end of the program's output waits for the program alone
         os.dup2(null, stream)

@@ -32,10 +32,12 @@ class CallFacts(NamedTuple):
 
 
 def identity_headers(manifest: Mapping[str, Any]) -> list[str]:
-    """The request headers that native ids come from or owners are told by, as the manifest says."""
+    """The request headers of which the manifest says that native ids come from them, owners are told by them, or
+    outputs are compared by them."""
     capabilities = manifest["capabilities"]
-    named = [name.removeprefix(HEADER) for name in capabilities["identity"] if name.startswith(HEADER)]
-    return list(dict.fromkeys([*capabilities.get("native_id_headers", ()), *named]))
+    fields = [*capabilities["identity"], capabilities["native_output_coverage"]["key"]]
+    named = [name.removeprefix(HEADER) for name in fields if name.startswith(HEADER)]
+    return list(dict.fromkeys([*(capabilities.get("native_id_headers") or ()), *named]))
 
 
 def facts_of(call: Mapping[str, Any], line: int, headers: Sequence[str]) -> CallFacts:

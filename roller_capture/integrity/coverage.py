@@ -49,7 +49,7 @@ def _fields(manifest: Record, seen: Seen) -> Iterator[str]:
     """The fields by which owners are told: in order, each once, and every one that a call's evidence names. Each header
     among them is a native id too."""
     capabilities = manifest["capabilities"]
-    if "native_id_headers" not in capabilities:
+    if capabilities.get("native_id_headers") is None:
         yield from _fields_with_key(manifest)
         return
     fields = capabilities["identity"]
@@ -61,8 +61,8 @@ def _fields(manifest: Record, seen: Seen) -> Iterator[str]:
             yield f"capabilities.identity has {name}, which is no native id of a call"
     coverage = capabilities["native_output_coverage"]
     key = coverage["key"]
-    if coverage["expected"] and key not in headers | {RESPONSE_ID} and not key.startswith(_CONTEXT):
-        yield f"native outputs are compared by {key}, which is no native id of a call"
+    if coverage["expected"] and key != RESPONSE_ID and not key.startswith((HEADER, _CONTEXT)):
+        yield f"native outputs are compared by {key}, which is nothing that a call has"
     for name in sorted(frozenset().union(*(call.proofs for call in seen.calls)) - set(fields)):
         yield f"a call's evidence is {name}, which capabilities.identity does not have"
 

@@ -40,7 +40,7 @@ def find_binary(harness: str, launcher: Launcher, given: Path | None) -> Binary:
     problem = start_problem(path)
     if problem is not None:
         raise RollerError(f"{path}: cannot be started: {problem}", exit_code=2)
-    key = (path, _state(path))
+    key = (path, program_state(path))
     if key not in _VERSIONS:
         _VERSIONS[key] = _version(harness, launcher, path)
     return Binary(path, _VERSIONS[key])
@@ -84,7 +84,7 @@ def _version_home() -> "tempfile.TemporaryDirectory[str]":
         ) from None
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def program_state(path: Path) -> tuple[int, ...]:
     """What changes with a program."""
     try:
         status = path.stat()

@@ -79,8 +79,13 @@ class Recording:
             headers = tuple(call.headers.items())
             ours = tuple(pair for pair in headers if pair[0].startswith("x-roller-"))
             theirs = tuple(pair for pair in headers if pair not in ours)
-            body = message_body(call.response_id or "msg_unknown")
-            builder.call(request_body(), body, session=None, headers=theirs, roller_headers=ours)
+            if call.response_id is None and not call.completed:
+                builder.call(request_body(), _REFUSAL, status=500, session=None, headers=theirs, roller_headers=ours)
+                continue
+            tools = tuple((tool_id, name) for name, tool_id in call.tools if tool_id)
+            builder.call(
+                request_body(), _answer(call.response_id, tools), session=None, headers=theirs, roller_headers=ours
+            )
         return builder.build()
 
     def read(self, root: Path, scratch: Path) -> NativeCapture:
@@ -101,6 +106,14 @@ class Recording:
             WireCall({name: (value,) for name, value in call.headers.items()}, line)
             for line, call in enumerate(self.calls, 1)
         )
+
+
+_REFUSAL = b'{"type":"error","error":{"type":"api_error","message":"x"}}'
+
+
+def _answer(response_id: str | None, tools: tuple[tuple[str, str], ...]) -> bytes:
+    answer = json.loads(message_body(response_id or "unsaid", tools=tools))
+    return json.dumps({name: value for name, value in answer.items() if name != "id" or response_id}).encode()
 
 
 def _launcher(root: Path) -> Mapping[str, object]:

@@ -254,6 +254,14 @@ def test_events_of_a_child_with_two_delegations_must_name_one(tmp_path: Path) ->
     assert end_of(named) == (ExecutionStatus.UNKNOWN, LifecycleStatus.PENDING)  # of the first one nothing is told
 
 
+def test_a_child_ended_as_what_it_was_given_last(tmp_path: Path) -> None:
+    """In whatever order the log tells the ends."""
+    again = CHILD | {"delegation-tool-id": "call_2"}
+    ends = [ENDED | {"status": "failed"} | SECOND, ENDED | FIRST]
+    native = capture(tmp_path, ROOT, CHILD, again, log=[*ends, DELIVERED | FIRST, DELIVERED | SECOND])
+    assert end_of(native) == (ExecutionStatus.FAILED, LifecycleStatus.COMPLETE)
+
+
 FIRST, SECOND = {"delegation_tool_id": "call_1"}, {"delegation_tool_id": "call_2"}
 
 

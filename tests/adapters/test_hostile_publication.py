@@ -12,11 +12,22 @@ from roller_capture.harnesses import HARNESSES
 from roller_capture.integrity import validate_attempt
 from roller_capture.vocabulary import DebugRetention
 from tests.adapters.mutations import value_mutations
-from tests.adapters.recordings import typical
+from tests.adapters.recordings import recordings, typical
 
 _DAMAGES = 12
 _SPELLINGS = ("'\\ud800'", "'nul\\x00'", "'../../../../etc/passwd'", "of another", "'@@deep@@'", "'@@long-number@@'")
 """Values that could break a path, a locator or a line of what is published, by the names of their mutations."""
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_what_is_published_of_every_recorded_run_validates(harness: str, tmp_path: Path) -> None:
+    """Resume and every export ask `validate` first, which holds a published attempt to more rules than `finalize` does
+    what it has just written."""
+    for number, recording in enumerate(recordings(harness)):
+        attempt = recording.attempt(tmp_path / str(number))
+        recording.write(attempt / "work" / "native")
+        finalize_attempt(attempt, FinalizeRequest())
+        assert [finding.message for finding in validate_attempt(attempt)] == [], recording.name
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

@@ -300,3 +300,13 @@ def test_a_source_map_that_leads_elsewhere_is_found(attempt: Path) -> None:
     path.write_text(json.dumps(sources))
     rewrite_manifest(attempt, lambda _manifest: None)
     assert [finding.file for finding in validate_attempt(attempt, deep=True)] == ["raw/sources.json"]
+
+
+def test_a_member_that_may_be_left_out_is_not_null(attempt: Path) -> None:
+    """Left out, as by earlier versions, the fields must begin with what outputs are compared by."""
+    rewrite_manifest(attempt, lambda manifest: manifest["capabilities"].pop("native_id_headers"))
+    assert validate_attempt(attempt) == []
+    rewrite_manifest(attempt, lambda manifest: manifest["capabilities"].update(native_id_headers=None))
+    assert [finding.message for finding in validate_attempt(attempt)] == [
+        "/capabilities/native_id_headers: None is not of type 'array'"
+    ]

@@ -4,6 +4,7 @@ import base64
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -256,6 +257,24 @@ def test_the_hooks_are_looked_for_in_the_attempt_s_own_home(tmp_path: Path) -> N
     lines = seen.read_text().splitlines()
     assert lines[-1] == f"run {shipped_path('hooks', 'opencode', 'fits.js')}"
     assert {f"HOME={tmp_path / 'home'}", 'OPENCODE_CONFIG_CONTENT={"enabled_providers": []}'} <= set(lines)
+
+
+def test_a_program_is_asked_once_and_leaves_nothing_running(tmp_path: Path) -> None:
+    """Every sample of a run prepares anew; and what a program starts must not outlive its home."""
+    asked, left = tmp_path / "asked", tmp_path / "left"
+    program(tmp_path).write_text(
+        f'#!/bin/sh\n[ -z "$BUN_BE_BUN" ] || {{ echo x >> "{asked}"; sleep 600 > /dev/null & echo $! > "{left}"; }}\n'
+        "echo 1.18.33\n"
+    )
+    for _ in range(2):
+        with pytest.raises(RollerError, match="does not tell its hooks"):
+            LAUNCHER.prepare(settings(tmp_path))
+    assert asked.read_text() == "x\n"
+    state = Path(f"/proc/{left.read_text().strip()}/stat")
+    until_gone = time.monotonic() + 30
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until_gone
+        time.sleep(0.01)
 
 
 def test_an_uncaptured_run_delegates_nothing(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ class Statements:
     completed: list[Evidence] = field(default_factory=list)
     failed: list[Evidence] = field(default_factory=list)
     settled: bool = False
+    results: int = 0
+    """Of how many ends it was said, whether or not that reached anybody."""
     lost: bool = False
     """The harness took the notification out of its queue, and no log tells who got it."""
 
@@ -78,6 +80,7 @@ class DeliveryFinder:
             self._unproven("a fetched result names an agent with several delegations", retrieved[0][1].place)
         for receiver, result in retrieved if only else ():
             self._retrieved_result(delegation, receiver, result, said)
+        said.results = len(said.completed) + len(said.failed)
         self._name_lost_results(delegation)
         answered: set[tuple[str, str]] = set()
         notifications = self._notifications.get(key, {})
@@ -87,14 +90,15 @@ class DeliveryFinder:
             if notification.first_response is None or item not in answered:
                 answered.add(item)
                 self._notified_result(delegation, receiver, notification, said)
+        finals = [notification for _, notification in bound if notification.status in _FINAL_STATUSES]
         if not said.settled:
-            self._settle(delegation, [notification for _, notification in bound], said)
+            self._settle(delegation, finals, said)
+        said.results += len({notification.text for notification in finals})
         return said
 
-    def _settle(self, delegation: Delegation, bound: list[Notification], said: Statements) -> None:
+    def _settle(self, delegation: Delegation, final: list[Notification], said: Statements) -> None:
         """An agent that a message reached when it had just ended goes on and notifies again, under the same ids: its
         result is delivered when as many were answered as there are."""
-        final = [item for item in bound if item.status in _FINAL_STATUSES]
         queued, put = _texts(final, delivered=False), _texts(final, delivered=True)
         heard = {item.text for item in final if item.first_response is not None and not item.contradicted}
         said.settled = bool(heard) and len(heard) >= max(len(queued), len(put))

@@ -161,7 +161,12 @@ class RelationFinder:
         if not statements[-1].settled and len(child.thread.turn_ends) > len(delegations):
             return LifecycleStatus.PENDING  # something else began a turn, perhaps after the stop
         contradicts = last is EndState.RUNNING and bool(statements[-1].completed)
-        return LifecycleStatus.UNKNOWN if contradicts else LifecycleStatus.COMPLETE
+        # A turn that a message began tells its end in a notification of its own, which may name no tool call.
+        ends = sum(turn.state is not EndState.RUNNING for turn in child.thread.turn_ends)
+        untold = ends > sum(said.results for said in statements)
+        if contradicts or (untold and not any(map(self._is_stopped, delegations))):
+            return LifecycleStatus.UNKNOWN
+        return LifecycleStatus.COMPLETE
 
     def _is_stopped(self, delegation: Delegation) -> bool:
         """Whether the child's parent, or one of its parents, ended this piece of its work by a tool call of its own."""

@@ -42,9 +42,14 @@ def find_stops(threads: Threads) -> dict[str, list[Stop]]:
     """The stops of each agent, by its thread id: those that the harness's own records confirm."""
     found: dict[str, list[Stop]] = {}
     for rollout in threads.by_id.values():
+        active: dict[str, set[str]] = {}
+        for activity in rollout.activities:
+            active.setdefault(activity.call_id, set()).add(activity.thread_id)
         for call in rollout.tool_calls.values():
-            named = set(_stopped_by(rollout, call))
-            if call.name in STOP_TOOLS and call.call_id not in rollout.repeated_calls and len(named) == 1:
+            if call.name not in STOP_TOOLS or call.call_id in rollout.repeated_calls:
+                continue
+            named = {*_stopped_by(rollout, call), *active.get(call.call_id, ())}
+            if len(named) == 1:
                 output = rollout.outputs.get(call.call_id)
                 state = agent_state(output.value.get("previous_status")) if output is not None else None
                 found.setdefault(named.pop(), []).append(Stop(rollout, call, state))
@@ -56,7 +61,6 @@ def _stopped_by(rollout: Rollout, call: ToolCall) -> Iterator[str]:
     is_own = record is not None and record.tool == call.name and record.sender == rollout.thread_id
     if record is not None and is_own and record.succeeded:
         yield from record.receivers
-    yield from (activity.thread_id for activity in rollout.activities if activity.call_id == call.call_id)
 
 
 def lifecycle(

@@ -127,6 +127,7 @@ def _twice(logs: SessionLogs, *end: Record) -> None:
     logs.write_agent(child, meta={"toolUseId": "toolu_1"})
 
 
+_NAMELESS = _text(AGENT, "toolu_1").replace("<tool-use-id>toolu_1</tool-use-id>", "")
 _FIRST, _SECOND = (_text(AGENT, "toolu_1", answer) for answer in ("One.", "Two."))
 
 
@@ -139,9 +140,11 @@ def _told(uuid: str, parent: str, content: str) -> Record:
     [
         ([_queue("enqueue", _SECOND)], 1, "pending"),
         ([_told("r7", "r6", _SECOND)], 1, "pending"),
+        ([], 1, "unknown"),
+        ([_queue("enqueue", _NAMELESS)], 1, "pending"),
         ([_queue("enqueue", _SECOND), _TAKEN, _told("r7", "r6", _SECOND), assistant("r8", "r7", "m")], 2, "complete"),
     ],
-    ids=["waits", "not answered", "answered"],
+    ids=["waits", "not answered", "never queued", "waits, without a tool call", "answered"],
 )
 def test_a_child_that_went_on_is_settled_by_its_last_notification(
     tmp_path: Path, end: list[Record], delivered: int, lifecycle: str
@@ -162,3 +165,34 @@ def test_two_notifications_that_one_response_answers_are_both_delivered(tmp_path
     native = logs.read()
     assert [row[0] for row in relation_rows(native)].count("result_delivered") == 2
     assert native.participants[1].lifecycle.value == "complete"
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_notification_that_names_none_of_several_delegations_leaves_its_end_open(
+    tmp_path: Path, is_answered: bool
+) -> None:
+    """So 2.1.332 writes the second one of a child that went on. Nobody knows whom the end of that turn was told."""
+    logs = SessionLogs(tmp_path)
+    resumed = {"success": True, "resumedAgentId": AGENT}
+    third = [_told("n3", "a3", _NAMELESS), assistant("a4", "n3", "msg_r5")]
+    logs.write_root(
+        [
+            prompt("r1"),
+            assistant("r2", "r1", "msg_r1", tool_use("toolu_1")),
+            tool_result("r3", "r2", "toolu_1", detail=launched()),
+            _told("n1", "r3", _FIRST),
+            assistant("a1", "n1", "msg_r2", tool_use("toolu_m", "SendMessage", to=AGENT)),
+            tool_result("a2", "a1", "toolu_m", detail=resumed),
+            _told("n2", "a2", _text(AGENT, "toolu_m", "Two.")),
+            assistant("a3", "n2", "msg_r3"),
+            *(third if is_answered else [_queue("enqueue", _NAMELESS)]),
+        ]
+    )
+    turns = [prompt("c1"), assistant("c2", "c1", "msg_c1")]
+    for number in (2, 3):
+        mark = {"isMeta": True, "origin": {"kind": "coordinator"}, "parentUuid": f"c{2 * number - 2}"}
+        turns += [prompt(f"c{2 * number - 1}", **mark), assistant(f"c{2 * number}", f"c{2 * number - 1}", f"m{number}")]
+    logs.write_agent(turns, meta={"toolUseId": "toolu_1"})
+    native = logs.read()
+    assert native.participants[1].lifecycle.value == "unknown"
+    assert [row[0] for row in relation_rows(native)].count("result_delivered") == 2

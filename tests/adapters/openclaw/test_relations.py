@@ -494,6 +494,20 @@ def test_an_answer_that_could_be_anothers_is_nobodys(tmp_path: Path, shape: Call
     assert _LAST_RUN not in bound
 
 
+@pytest.mark.parametrize("status", ["accepted", "queued"])
+def test_an_answer_may_be_to_a_message_that_is_not_proven(tmp_path: Path, status: str) -> None:
+    """One that was put into a running turn begins no run of its own, and one of an unknown word may have been sent: so
+    the message behind it is not the only one that an answer can be to."""
+    rows = one_child().answer(ROOT_ID, "resp_5", SETTLE, ("call_other", "sessions_send"))
+    delivery = {"status": "pending", "mode": "announce"}
+    details = {"status": status, "runId": _LAST_RUN, "sessionKey": CHILD, "delivery": delivery}
+    rows = rows.result(ROOT_ID, "call_other", "sessions_send", details).tool_ids("resp_5", "callother")
+    native = _told(_sent(rows, "accepted", run_id=_OTHER_RUN)).read(tmp_path, run_ids=frozenset({SETTLE, _TOLD_RUN}))
+    delivered = [one for one in native.relations if one.type is RelationType.RESULT_DELIVERED and one.delegation == 2]
+    assert delivered == []
+    assert lifecycle_of(native) is LifecycleStatus.UNKNOWN
+
+
 @pytest.mark.parametrize("spawner", [ROOT, "agent:main:other"])
 def test_a_message_that_nobodys_tool_result_sent_is_named(tmp_path: Path, spawner: str) -> None:
     """If it came from the child's parent; others may send what they like."""
