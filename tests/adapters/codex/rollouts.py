@@ -16,6 +16,9 @@ ANSWER = "An answer."
 
 Record = dict[str, Any]
 
+FIRST_AGENT = "/root"
+"""What Codex calls the first agent, on every machine: others have their place below it."""
+
 
 def record(kind: str, **payload: Any) -> Record:
     """One line of a rollout."""
@@ -96,7 +99,7 @@ def final_answer(author: str, payload: str = ANSWER, recipient: str = "/root", i
     return _message("agent_message", item_id, text, author=author, recipient=recipient)
 
 
-def new_task(turn: str, item_id: str, author: str = "/root", recipient: str = "/root/task") -> Record:
+def new_task(turn: str, item_id: str, author: str = "/root", recipient: str = f"{FIRST_AGENT}/task") -> Record:
     """The message that gives a task to an agent (v2), in the turn that it began or joined."""
     text = f"Message Type: NEW_TASK\nTask name: {recipient}\nSender: {author}\nPayload:\n"
     passed = {"turn_id": turn}

@@ -13,6 +13,7 @@ from roller_capture.vocabulary import LifecycleStatus
 from tests.adapters.codex.rollouts import (
     ANSWER,
     CHILD,
+    FIRST_AGENT,
     OTHER,
     ROOT,
     SPAWN,
@@ -37,7 +38,7 @@ from tests.adapters.codex.rollouts import (
     usage,
 )
 
-PATH = "/root/task"
+PATH = f"{FIRST_AGENT}/task"
 COMPLETE, PENDING, UNKNOWN = LifecycleStatus.COMPLETE, LifecycleStatus.PENDING, LifecycleStatus.UNKNOWN
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from roller_capture.capture_protocol import ContextProbe, Delivery, NativeRelation, NotificationItem
 from roller_capture.vocabulary import BoundBy, DeliveryKind, Purpose, RelationType
+from tests.adapters.codex.rollouts import FIRST_AGENT
 from tests.export.atif.harbor import harbor_errors
 from tests.export.families import (
     CHILD,
@@ -281,7 +282,7 @@ def codex_exchange() -> tuple[str, Any, Any]:
             {
                 "type": "agent_message",
                 "id": "amsg_1",
-                "author": "/root/child",
+                "author": f"{FIRST_AGENT}/child",
                 "recipient": "/root",
                 "content": [
                     {"type": "input_text", "text": "FINAL"},
@@ -328,7 +329,7 @@ def test_messages_between_agents_and_custom_tools_have_a_place(tmp_path: Path, m
     assert brought["extra"] == {
         "type": "agent_message",
         "id": "amsg_1",
-        "author": "/root/child",
+        "author": f"{FIRST_AGENT}/child",
         "recipient": "/root",
         "content/1": {"type": "encrypted_content", "encrypted_content": "opaque"},
     }

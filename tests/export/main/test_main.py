@@ -22,6 +22,7 @@ from roller_capture.export.main import trajectory
 from roller_capture.finalize_attempt import FinalizeRequest
 from roller_capture.schemas import schema_findings
 from roller_capture.vocabulary import BoundBy, DeliveryKind, ExecutionStatus, Purpose, RelationType
+from tests.adapters.codex.rollouts import FIRST_AGENT
 from tests.export.published import FUNCTION, RESPONSES_REQUEST, RESPONSES_RESPONSE, publish_calls
 from tests.support.attempts import (
     CHILD_AGENT,
@@ -253,7 +254,7 @@ def test_messages_between_agents_are_in_actf_and_in_no_chat(tmp_path: Path, monk
     item = {
         "type": "agent_message",
         "id": "amsg_1",
-        "author": "/root/child",
+        "author": f"{FIRST_AGENT}/child",
         "content": [{"type": "input_text", "text": "FINAL_ANSWER: 3"}],
     }
     asked_for = {**RESPONSES_REQUEST, "tools": [{"type": "function", **FUNCTION}]}
@@ -263,7 +264,7 @@ def test_messages_between_agents_are_in_actf_and_in_no_chat(tmp_path: Path, monk
     (row,) = lines(tmp_path / "o.jsonl")
     assert list(schema_findings("roller.actf.v1.json", row)) == []
     (message,) = (message for message in row["messages"] if message["role"] == "agent_message")
-    assert (message["content"], message["name"], message["id"]) == ("FINAL_ANSWER: 3", "/root/child", "amsg_1")
+    assert (message["content"], message["name"], message["id"]) == ("FINAL_ANSWER: 3", f"{FIRST_AGENT}/child", "amsg_1")
     code, _, err = export(tmp_path / "a", "--output", tmp_path / "s.jsonl", "--as", "sft")
     assert (code, "a message between agents" in err) == (1, True)
 
