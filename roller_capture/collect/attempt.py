@@ -137,8 +137,9 @@ class AttemptRunner:
         return result
 
     def _put_away(self, private: PrivateFolder) -> None:
-        self._release()
+        # The watchdog lets go last: half of a folder that was being removed would pass for the harness's logs.
         remove_private_folder(private.root)
+        self._release()
 
     def _watch(self, guarded: Guarded) -> None:
         self.is_guarded = True
